@@ -16,7 +16,7 @@ import pytest
 
 import softwalltime
 from softwalltime.cli import cli, run
-from softwalltime.cli.sources import rare_collections
+from softwalltime.core.garbage import rare_collections
 from softwalltime.core.written import write_csv
 from tests.samples import RECORDED_LOG
 

@@ -1,4 +1,4 @@
-"""Replay of many jobs: processor time and memory for each number of jobs, from logs and from Parquet."""
+"""Replay, report and tune of many jobs: processor time and memory, from logs and from Parquet."""
 
 import json
 import os
@@ -18,35 +18,58 @@ GENERATED = (100_000, 400_000)
 SIZES = (1_000_000, 10_000_000)
 """Jobs in Parquet; ``SOFTWALLTIME_BENCH_JOBS=100000000`` adds a larger size (an hour)."""
 PROCESSORS = 1024
+COMMANDS = {
+    "replay": (),
+    # Of any log as many jobs are simulated.
+    "report": ("--simulated-jobs", "2000", "--seeds", "31-32", "--processes", "1"),
+    "tune": (
+        "--predictors", "percentile:p=75|95", "--simulated-jobs", "0", "--processes", "1", "--time-limit", "1e6",
+    ),
+}  # fmt: skip
+"""Commands with options; all but tune use the published predictors."""
 _TIMES = ("submitted", "start", "end", "qtime", "etime")
 
 
 def main() -> None:
-    """Generate, export and replay logs; then replay the export, repeated until there are enough jobs."""
+    """Generate, export and replay logs; then measure the export, repeated until there are enough jobs."""
     sizes = [*SIZES, *map(int, os.environ.get("SOFTWALLTIME_BENCH_JOBS", "").split())]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         rows = [row for jobs in GENERATED for row in _from_logs(folder, jobs)]
         print(table(["command", "jobs", "processor s", "us/job", "MB"], rows), flush=True)
-        rows, reference = [], 0.0
+        rows, first = [], dict[str, float]()
         for jobs in sizes:
             file = folder / f"{jobs}.parquet"
             repeat(folder / f"{GENERATED[-1]}.parquet", file, jobs)
-            done = softwalltime("replay", file, "--format", "json")
-            document = json.loads(done.output)
-            assert document["jobs"] == jobs
-            size, results = file.stat().st_size / 1e9, 8 * jobs * len(document["predictors"]) / 1e9
-            each = done.processor_seconds / jobs
-            reference = reference or each
-            rows.append(
-                [
-                    f"{jobs:,}", f"{size:.2f}", f"{results:.2f}", f"{done.processor_seconds:,.0f}", f"{each * 1e6:.1f}",
-                    f"{each / reference:.2f}", f"{done.megabytes:,.0f}",
-                ]
-            )  # fmt: skip
+            for command in COMMANDS:
+                rows.append([command, f"{jobs:,}", *_of_file(command, file, jobs, first)])
+                print(rows[-1], flush=True)
             file.unlink()
-        header = ["jobs", "Parquet, GB", "TMPDIR, GB", "processor s", "us/job", "of the first", "MB"]
+        header = ["command", "jobs", "Parquet, GB", "TMPDIR, GB", "processor s", "us/job", "of the first", "MB"]
         print(f"\n{table(header, rows)}", flush=True)
+
+
+def _of_file(command: str, file: Path, jobs: int, first: dict[str, float]) -> list[str]:
+    """Run a command on a file.
+
+    :param first: seconds for each job of the first file by command; added where it is missing.
+    """
+    page = ["-o", file.with_suffix(".html")] if command == "report" else []
+    done = softwalltime(command, file, *COMMANDS[command], *page, "--format", "json")
+    document = json.loads(done.output)
+    size, results = file.stat().st_size, 8 * jobs
+    if command == "tune":
+        # A copy of the file, and the results of one predictor at a time.
+        assert all(not trial["failure"] for trial in document["trials"].values())
+        results += size
+    else:
+        assert document["jobs"] == jobs
+        results *= len(document["predictors"])
+    each = done.processor_seconds / jobs
+    return [
+        f"{size / 1e9:.2f}", f"{results / 1e9:.2f}", f"{done.processor_seconds:,.0f}", f"{each * 1e6:.1f}",
+        f"{each / first.setdefault(command, each):.2f}", f"{done.megabytes:,.0f}",
+    ]  # fmt: skip
 
 
 def _from_logs(folder: Path, jobs: int) -> Iterator[list[str]]:

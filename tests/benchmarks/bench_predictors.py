@@ -17,7 +17,6 @@ from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.core.states import TEACHING
 from softwalltime.measure.replay.accuracy_metrics import score
 from softwalltime.measure.replay.fast_replay import clamp_all
 from softwalltime.measure.replay.job_columns import JobColumns
@@ -77,7 +76,7 @@ def _print(path: Path, processes: int | None) -> None:
     alone = [spec for spec in specs.values() if not any(spec in group for group in shared.values())]
     parts = (Part(since=since),)
     with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
-        snapshot = take(jobs, TEACHING, Path(folder) / "jobs.parquet")
+        snapshot = take(Workload(jobs), Path(folder) / "jobs.parquet")
         tasks = [TrialTask("", snapshot, spec, parts, MINIMUM, TIMEOUT) for spec in specs.values()]
         done = saved_trials(tasks, kept)
         todo = [task for task in tasks if task not in done]

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
-from softwalltime.core.states import TEACHING
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, relative_changes
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import Experiment, SimulationTask, evaluate, save_result, saved_result
@@ -90,7 +90,8 @@ def _simulated(
     """Return the metrics of each policy by seed."""
     found: dict[SchedulerPolicy, list[Metrics]] = {policy: [] for policy in policies}
     with tempfile.TemporaryDirectory() as folder:
-        jobs = take(JobColumns.of(read_values([path], Tally())), TEACHING, Path(folder) / "jobs.parquet")
+        recorded = Workload(JobColumns.of(read_values([path], Tally())))
+        jobs = take(recorded, Path(folder) / "jobs.parquet")
         experiment = Experiment(jobs.digest, processors, BASELINE, "week")
         with closing(KeptLines(FOLDER / f"{path.name}.jsonl")) as kept:
             for seed in seeds:

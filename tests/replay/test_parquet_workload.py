@@ -184,3 +184,21 @@ def test_results_that_do_not_fit_into_the_temporary_folder_are_refused(tmp_path:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert parts.array().dtype == np.int64
+
+
+def test_the_file_of_an_array_is_removed_with_the_array(tmp_path: Path) -> None:
+    parts = in_parts(exported([job()] * 1000, tmp_path / "jobs.parquet"))
+
+    def open_files() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    before = open_files()
+    # Each predictor that tune tries needs an array.
+    for spec in SPECS:
+        drive_specs(parts, [spec], running="keep")
+        assert open_files() == before
+    values = parts.array()
+    assert open_files() > before
+    assert next(parts.parts()).numbers[0] == 0
+    del values
+    assert open_files() == before

@@ -15,7 +15,7 @@ from softwalltime.cli import run
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.replay import parquet, sorted_runs
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.recorded_files import is_sorted
+from softwalltime.measure.replay.recorded_files import machine_of_sorted
 from softwalltime.measure.workloads.synthetic import generate
 from tests.samples import job
 
@@ -64,7 +64,7 @@ def test_export_of_files_and_logs_that_overlap(tmp_path: Path, monkeypatch: pyte
     sources = [str(tmp_path / "old.parquet"), str(tmp_path / "sorted.parquet"), str(logs)]
     file = tmp_path / "all.parquet"
     assert run(["export", *sources, "-o", str(file)]) == 0
-    assert is_sorted(file)
+    assert machine_of_sorted(file) == 0
     assert list(read_jobs(file)) == jobs
 
 

@@ -1,5 +1,6 @@
 """The parts of a sweep: grids, snapshots and tasks."""
 
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from softwalltime.predict.predictors.learned.network import SHIPPED, dump
 from softwalltime.predict.predictors.learned.network import load as read_weights
 from softwalltime.predict.predictors.registry import make
 from tests.replay.conftest import with_spec
+from tests.replay.test_parquet_workload import events
 from tests.samples import completed_jobs, job
 
 
@@ -70,17 +72,18 @@ def test_a_snapshot_gives_the_same_workload_back(
     tmp_path_factory: pytest.TempPathFactory, jobs: list[CompletedJob], teaching: frozenset[State]
 ) -> None:
     path = tmp_path_factory.mktemp("snapshot") / "jobs"
-    snapshot = take(jobs, teaching, path)
-    workload, again = Workload(jobs, teaching=teaching), load(path)
-    assert snapshot.jobs == len(jobs)
-    assert again.jobs == workload.jobs
-    assert list(again.jobs) == sorted(jobs, key=lambda completed: completed.submission.submitted)
-    assert again.ends().tolist() == workload.ends().tolist()
+    workload = Workload(jobs, teaching=teaching)
+    snapshot, again = take(workload, path), load(path)
+    assert snapshot.jobs == len(again) == len(jobs)
+    found = again.chosen(np.arange(len(jobs)))
+    assert list(found) == sorted(jobs, key=lambda completed: completed.submission.submitted)
+    assert events(again, starts=True, everything=True) == events(workload, starts=True, everything=True)
+    assert again.teaching == teaching
 
 
 def test_a_digest_tells_apart_what_could_give_other_results(tmp_path: Path) -> None:
     def digest(name: str, jobs: list[CompletedJob], teaching: frozenset[State] = TEACHING) -> str:
-        return take(jobs, teaching, tmp_path / name).digest
+        return take(Workload(jobs, teaching=teaching), tmp_path / name).digest
 
     jobs = [job(job_id="1.srv"), job(job_id="2.srv")]
     first = digest("first", jobs)
@@ -133,3 +136,13 @@ def test_a_process_that_cannot_do_any_task_says_so(task: TrialTask) -> None:
     elsewhere = replace(task.snapshot, path=Path("/nowhere/jobs"))
     with pytest.raises(SourceError, match=r"^/nowhere/jobs: No such file .* a folder that all workers can read$"):
         run_trial(replace(task, snapshot=elsewhere))
+
+
+def test_no_space_for_results_is_no_failure_of_the_predictor(task: TrialTask) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        with pytest.raises(SourceError, match=r"no space for 2,400 bytes of results: .*TMPDIR"):
+            run_trial(task)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)

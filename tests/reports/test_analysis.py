@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from softwalltime.core.jobs import CompletedJob
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.reports.before_after import WEEK, Span, change_of_mean, jobs_in, mean_over_blocks
 from softwalltime.reports.walltime_use import analyze_walltimes
 from tests.reports.fixtures import DAY, table
@@ -18,7 +19,7 @@ def test_r_is_capped_at_1_and_cpu_hours_weigh_by_processors() -> None:
         job(submitted=1, runtime=4000, walltime=3600, ncpus=1),
         job(submitted=2, runtime=0, walltime=3600),
     ]
-    found = analyze_walltimes(table(jobs))
+    found = analyze_walltimes(Workload(jobs))
     assert found is not None
     assert found.mean_r == pytest.approx(0.55)
     assert found.killed == 0.5

@@ -13,8 +13,9 @@ from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.reports.machine_step import WEEK_S, machine_step, since_last_change
+from softwalltime.reports.machine_step import MachineStep, machine_step
 from softwalltime.reports.recommendation import Verdict, WaitLimits, recommend
+from softwalltime.reports.simulable_jobs import WEEK_S, Totals, use
 from softwalltime.reports.simulation import SimulationInput, SimulationOptions, prepare, simulate_candidates
 from tests.samples import trace
 
@@ -48,18 +49,24 @@ def changed(before: int, after: int) -> tuple[list[CompletedJob], int]:
     return [*older, *ran(SECOND, after, shift, "9")], since
 
 
+def step_of(jobs: Sequence[CompletedJob]) -> MachineStep | None:
+    workload = Workload(jobs)
+    begin = Totals.of(workload).first_start
+    return machine_step(begin, use(workload, begin))
+
+
 @pytest.mark.parametrize(("before", "after"), [(64, 128), (128, 64), (112, 128)])
 def test_a_machine_that_grew_or_shrank_is_seen_to_the_week(before: int, after: int) -> None:
     jobs, since = changed(before, after)
-    found = machine_step(jobs_of(jobs))
+    found = step_of(jobs)
     assert found is not None
     assert abs(found.since - since) <= WEEK_S
     assert (found.before, found.after) == (pytest.approx(before, rel=0.03), pytest.approx(after, rel=0.03))
 
 
 def test_the_same_machine_has_no_step() -> None:
-    assert machine_step(jobs_of(changed(128, 128)[0])) is None
-    assert machine_step(jobs_of(FIRST[:50])) is None, "too short"
+    assert step_of(changed(128, 128)[0]) is None
+    assert step_of(FIRST[:50]) is None, "too short"
 
 
 @pytest.mark.parametrize(
@@ -67,7 +74,7 @@ def test_the_same_machine_has_no_step() -> None:
 )
 def test_recorded_machines(name: str, expected: tuple[int, int] | None) -> None:
     jobs, *_ = load_columns((str(trace(name)),), lambda **_: Settings())
-    found = machine_step(jobs_of(jobs))
+    found = step_of(jobs)
     assert (None if found is None else (found.before, found.after)) == expected
 
 
@@ -84,5 +91,8 @@ def test_only_the_time_since_the_change_is_simulated_and_the_verdict_says_so() -
 
 
 def test_without_starts_no_change_is_searched() -> None:
-    jobs = jobs_of([replace(job, start=None) for job in changed(64, 128)[0]])
-    assert since_last_change(jobs) == (jobs, None)
+    jobs = [replace(job, start=None) for job in changed(64, 128)[0]]
+    recorded = prepare(Workload(jobs), SimulationOptions(processors=128))
+    assert isinstance(recorded, SimulationInput)
+    assert recorded.step is None
+    assert recorded.of == len(jobs)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from softwalltime.core.errors import SourceError
-from softwalltime.core.states import TEACHING
 from softwalltime.measure.replay.accuracy_metrics import Scores, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, take
@@ -33,7 +32,7 @@ def run_all(
     timeout: float = 100.0,
 ) -> dict[str, Trial]:  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, closing(KeptLines(keep)) as kept:
-        snapshot = take(JOBS, TEACHING, Path(folder) / "jobs")
+        snapshot = take(Workload(JOBS), Path(folder) / "jobs")
         tasks = [TrialTask("", snapshot, spec, parts, 60, timeout) for spec in specs]
         done = saved_trials(tasks, kept)
         done |= run_trials([task for task in tasks if task not in done], local_workers(processes), kept)

@@ -12,7 +12,7 @@ from softwalltime.cli.options import PROCESSORS, SIMULATED_JOBS, SITE_ORDER, WAL
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import argument, option, options
 from softwalltime.cli.selection import SINCE, UNTIL, JobSelection
-from softwalltime.cli.sources import load_columns, problems
+from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import day, duration, percent, plural, printable, walltime
 from softwalltime.core.shorter_walltimes import FITS, MIN_JOBS
@@ -56,7 +56,6 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
       softwalltime advise alice --log /var/spool/pbs/server_priv/accounting
       softwalltime advise --mail-merge advice.csv --log KTH-SP2.swf.gz --processors 100
     """
-    from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports.simulation import SimulationOptions, SimulationSkipped, prepare
     from softwalltime.reports.user_advice import (
         MERGED,
@@ -73,11 +72,10 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     if options.merge is not None:
         require_folder(options.merge)
     sources, selection = options.logs or (STORE,), JobSelection(since=options.since, until=options.until)
-    columns, tally = load_columns(sources, options.settings, selection=selection, walltimes=options.walltimes)
+    recorded = RecordedJobs(sources=sources, selection=selection, settings=options.settings)
+    workload, tally = recorded.workload(options.walltimes)
     processors = options.processors or tally.machine or None
-    prepared = prepare(
-        Workload(columns), SimulationOptions(processors=processors, seeds=seeds, jobs=options.simulated_jobs)
-    )
+    prepared = prepare(workload, SimulationOptions(processors=processors, seeds=seeds, jobs=options.simulated_jobs))
     if isinstance(prepared, SimulationSkipped):
         raise SourceError(f"no advice: {prepared.reason}")
     advice = advise_users(prepared.jobs)

@@ -85,7 +85,6 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
       softwalltime policy compare accounting --processors 128 --seeds 31-32
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
     """
-    from softwalltime.measure.replay.workload import Workload
     from softwalltime.measure.simulation.runs import SimulationPlan, run_simulations
     from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
@@ -105,18 +104,18 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")
-    baseline, teaching = site.baseline(options.minimum), options.recorded.settings().teaching
-    jobs, tally = options.recorded.columns(site.walltimes)
+    baseline = site.baseline(options.minimum)
+    workload, tally = options.recorded.workload(site.walltimes)
     size, seeds = site.processors or tally.machine or None, options.seeds or SEEDS
-    simulation = SimulationOptions(baseline, size, seeds, len(jobs), options.processes, options.keep)
-    recorded = prepare(Workload(jobs, teaching=teaching), simulation, teaching)
+    simulation = SimulationOptions(baseline, size, seeds, len(workload), options.processes, options.keep)
+    recorded = prepare(workload, simulation)
     if isinstance(recorded, SimulationSkipped):
         raise SourceError(f"{source}: no policy can be simulated: {recorded.reason}")
     candidates = common_candidates(baseline)
     policies = preset_policies(baseline) | {candidate.name: candidate.policy for candidate in candidates}
     policies[CHANCE] = chance_policy(baseline.policy)
     experiment = experiment_of(recorded, baseline.policy)
-    plan = SimulationPlan(experiment, policies, seeds, recorded.jobs, tuple(sorted(teaching)))
+    plan = SimulationPlan(experiment, policies, seeds, recorded.jobs, tuple(sorted(recorded.teaching)))
     runs = run_simulations(plan, progress_bar, options.keep, options.processes)
     figures = compare_candidates(recorded, candidates, simulation, runs)
     advice = recommend(figures, options.limits.shares)

@@ -10,9 +10,10 @@ from softwalltime.cli.options import LIMIT, MINIMUM_OPTION, WALLTIMES, Predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.selection import period
-from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
+from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.cli.through_hooks import HooksOptions, HooksResult, replay_through_hooks
 from softwalltime.core.errors import UsageError
+from softwalltime.core.garbage import rare_collections
 
 if TYPE_CHECKING:
     from softwalltime.measure.replay.accuracy_metrics import Scores

@@ -21,7 +21,8 @@ from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
 from softwalltime.cli.site_options import SiteOptions
-from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
+from softwalltime.cli.sources import RecordedJobs, problems
+from softwalltime.core.garbage import rare_collections
 from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:
@@ -88,7 +89,6 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
       softwalltime report store --pseudonyms ~/report.key
     """
     options.check()
-    from softwalltime.measure.replay.workload import Workload
     from softwalltime.reports import page
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
     from softwalltime.reports.report_figures import ReportDocument, make_report
@@ -96,9 +96,9 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     rename = None
     if options.pseudonyms is not None:
         rename = Pseudonyms(read_key(options.pseudonyms))
-    jobs, tally = options.recorded.columns(options.site.walltimes)
+    workload, tally = options.recorded.workload(options.site.walltimes, options.limit)
     analysis, named = _analysis(options, tally.machine), rename or (lambda kind, name: name)
-    report = make_report(Workload(jobs, options.limit), analysis, named, progress_bar)
+    report = make_report(workload, analysis, named, progress_bar)
     # A folder name may identify a user.
     shown = () if rename else options.recorded.sources
     selected = str(options.recorded.selection.renamed(rename) if rename else options.recorded.selection)

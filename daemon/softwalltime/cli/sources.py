@@ -1,6 +1,5 @@
 """Read jobs from accounting logs, traces or the store, and report what could not be read."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,19 +25,6 @@ if TYPE_CHECKING:
 
 MAX_SHOWN_PROBLEMS = 10
 """Number of malformed lines to print."""
-_ALLOCATIONS = 1_000_000
-"""Allocations between two garbage collections; Python's 700 or 2,000 cost a replay a seventh of its time."""
-
-
-@contextmanager
-def rare_collections() -> Iterator[None]:
-    """Run the garbage collector rarely: jobs form no cycles, so reference counting frees them."""
-    before = gc.get_threshold()
-    gc.set_threshold(_ALLOCATIONS, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def problems(tally: "Tally") -> Iterator[str]:
@@ -155,19 +141,21 @@ class RecordedJobs:
         return JobColumns.groups_of(merged(runs, tally), size), tally
 
     def workload(
-        self, walltimes: Mapping[str, int], limit: int | None, scoring: "Scoring", *, in_memory: bool
-    ) -> "tuple[Recorded, Tally]":
+        self, walltimes: Mapping[str, int], limit: int | None = None, scoring: "Scoring | None" = None, *,
+        in_memory: bool = False,
+    ) -> "tuple[Recorded, Tally]":  # fmt: skip
         """Return the first jobs up to ``limit`` as a workload; otherwise as :func:`load_columns`.
 
         :param in_memory: whether also a sorted file, alone, is read into memory, not part by part.
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-        from softwalltime.measure.replay.recorded_files import is_sorted
-        from softwalltime.measure.replay.workload import Workload
+        from softwalltime.measure.replay.recorded_files import machine_of_sorted
+        from softwalltime.measure.replay.workload import Scoring, Workload
 
-        teaching = self.settings().teaching
-        if in_memory or len(self.sources) > 1 or not is_sorted(Path(self.source)):
+        teaching, scoring = self.settings().teaching, scoring or Scoring()
+        machine = None if in_memory or len(self.sources) > 1 else machine_of_sorted(Path(self.source))
+        if machine is None:
             jobs, tally = self.columns(walltimes)
             return Workload(jobs, limit, teaching, scoring), tally
         from softwalltime.measure.replay.parquet_workload import ParquetWorkload
@@ -179,7 +167,7 @@ class RecordedJobs:
         workload = ParquetWorkload(Path(self.source), limit, teaching, scoring, used, needed)
         if not len(workload):
             raise _nothing(self.sources, Tally(), self.selection)
-        return workload, Tally()
+        return workload, Tally(machine=machine)
 
     def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
         """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.

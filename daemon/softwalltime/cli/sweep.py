@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from softwalltime.cli.command import command
 from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, named_specs, predictors
 from softwalltime.cli.output import csv_value, prefixed, progress_bar
 from softwalltime.cli.parameters import option, options
-from softwalltime.cli.sources import RecordedJobs, load_columns, problems
+from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import UsageError
 from softwalltime.core.written import require_folder, temporary_folder, write_csv
 
@@ -132,12 +132,12 @@ def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list[
     from softwalltime.measure.replay.sweep.jobs_file import take
     from softwalltime.measure.replay.sweep.trials import Part, TrialTask
 
-    teaching, parts = options.recorded.settings().teaching, (Part(), Part(warm_up=WARM_UP_SHARE))
+    parts = Part(), Part(warm_up=WARM_UP_SHARE)
     tasks: list[TrialTask] = []
     whole = True
     for number, source in enumerate(dict.fromkeys(options.recorded.sources)):
-        jobs, tally = load_columns((source,), options.recorded.settings, selection=options.recorded.selection)
-        snapshot = take(jobs, teaching, folder / f"{number}.json")
+        workload, tally = replace(options.recorded, sources=(source,)).workload({})
+        snapshot = take(workload, folder / f"{number}.parquet")
         tasks.extend(TrialTask(source, snapshot, spec, parts, options.minimum) for spec in specs)
         for line in problems(tally):
             click.echo(line, err=True)

@@ -12,7 +12,6 @@ from softwalltime.cli.sources import problems
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.reports.candidates import Candidate
 from softwalltime.reports.likeness import measure_likeness
@@ -113,14 +112,13 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     """
     given.check()
     site, source = given.site, given.recorded.source
-    jobs, tally = given.recorded.columns(site.walltimes)
-    teaching = given.recorded.settings().teaching
+    workload, tally = given.recorded.workload(site.walltimes)
     baseline = site.baseline(given.minimum)
     limits = given.limits.shares
     options = SimulationOptions(
-        baseline, site.processors or tally.machine or None, given.seeds, len(jobs), given.processes, given.keep
+        baseline, site.processors or tally.machine or None, given.seeds, len(workload), given.processes, given.keep
     )
-    whole = prepare(Workload(jobs, teaching=teaching), options, teaching)
+    whole = prepare(workload, options)
     if isinstance(whole, SimulationSkipped):
         raise SourceError(f"{source}: no order can be searched: {whole.reason}")
     parts = parts_of(whole, given.split, given.simulated_jobs)

@@ -15,13 +15,12 @@ from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
-from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.trials import UNLIMITED, Trial, TrialTask, run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
 from softwalltime.predict.predictors.calibrated import CalibratedOptions
@@ -56,14 +55,12 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     # Each one is made once, so that a wrong one fails before minutes of reading.
     specs = list(dict.fromkeys((BASELINE, HALF, *(expand_all(wanted) if wanted else candidates()))))
     options.check()
-    jobs, tally = options.recorded.columns(options.site.walltimes)
-    teaching = options.recorded.settings().teaching
-    workload = Workload(jobs, teaching=teaching)
+    workload, tally = options.recorded.workload(options.site.walltimes)
     if (split := split_at(workload, options.split)) is None:
         raise SourceError(
             f"{options.recorded.source}: too few jobs with a runtime and a walltime to split: give a longer log"
         )
-    trials = _tried(options, jobs, specs, split)
+    trials = _tried(options, workload, specs, split)
     chosen = choose(trials, options.target)
     shown = list(dict.fromkeys((BASELINE, HALF, *front(trials), *chosen.specs())))
     # The order of the own candidates is by calibrated, with the chosen weights.
@@ -76,7 +73,7 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     )
     advice, simulated = simulated_advice(
         workload, simulation, options.limits.shares,
-        own_candidates(chosen.specs(), ordering, baseline), teaching, progress_bar,
+        own_candidates(chosen.specs(), ordering, baseline), progress_bar,
     )  # fmt: skip
     document = TuneDocument(
         source=options.recorded.source,
@@ -96,12 +93,12 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
-def _tried(options: TuneOptions, jobs: JobColumns, specs: list[str], split: Split) -> dict[str, Trial]:
+def _tried(options: TuneOptions, workload: Recorded, specs: list[str], split: Split) -> dict[str, Trial]:
     """Return the trials of all predictors by specification."""
     with ExitStack() as stack:
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
-        snapshot = take(jobs, options.recorded.settings().teaching, Path(folder) / "jobs.parquet")
+        snapshot = take(workload, Path(folder) / "jobs.parquet")
         # All others are compared with the baseline, which takes the least time.
         limits = {BASELINE: UNLIMITED}
         tasks = [

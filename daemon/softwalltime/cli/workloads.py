@@ -14,8 +14,9 @@ from softwalltime.cli.command import command
 from softwalltime.cli.options import server_name
 from softwalltime.cli.output import progress_bar
 from softwalltime.cli.parameters import FOLDER, argument, option, options
-from softwalltime.cli.sources import RecordedJobs, problems, rare_collections
+from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.garbage import rare_collections
 from softwalltime.core.written import replaced, require_folder
 
 

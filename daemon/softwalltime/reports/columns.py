@@ -29,17 +29,14 @@ class Columns:
     """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
 
     ``wait`` begins when the job could have run (PBS's etime, else its submission) and ends at its start; -1 if unknown.
-    ``ncpus`` is 0 if unknown.  ``t`` is the runtime capped at the walltime.
+    ``ncpus`` is 0 if unknown.
     """
 
     submitted: Integers
     end: Integers
     wait: Integers
     runtime: Integers
-    walltime: Integers
-    t: Integers
     ncpus: Integers
-    scored: NDArray[np.bool_]
     user: Names
     queue: Names
 
@@ -59,10 +56,7 @@ def make_columns(workload: Workload) -> Columns:
         end=jobs.numbers("end"),
         wait=np.where(start >= 0, np.maximum(start - eligible, 0), -1),
         runtime=workload.runtime,
-        walltime=workload.walltime,
-        t=np.minimum(workload.runtime, workload.walltime),
         ncpus=jobs.numbers("ncpus", 0),
-        scored=workload.scored,
         user=_names(jobs.values("user")),
         queue=_names(jobs.values("queue")),
     )

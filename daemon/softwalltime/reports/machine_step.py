@@ -1,15 +1,15 @@
 """Changes of the machine within a log, by the processors in use week by week."""
 
-from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from softwalltime.core.formatting import DAY, day, plural
-from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+from softwalltime.core.formatting import day, plural
+from softwalltime.measure.simulation.simulated_jobs import Integers
+from softwalltime.reports.simulable_jobs import WEEK_S
 
-WEEK_S = 7 * DAY
 MIN_WEEKS = 4
 """Least number of weeks on each side."""
 BUSY = 0.95
@@ -35,26 +35,17 @@ class MachineStep:
         )
 
 
-def since_last_change(jobs: Jobs) -> tuple[Jobs, MachineStep | None]:
-    """Return the jobs submitted since the last change of the machine, and this change; all jobs if there is none.
-
-    Without most starts the use of the machine is not known, and no change is found.
-    """
-    known = int((jobs.completed.numbers("start") != -1).sum())
-    step = machine_step(jobs) if 2 * known >= len(jobs) > 0 else None
-    if step is None:
-        return jobs, None
-    return jobs.chosen(range(bisect_left(jobs.submitted, step.since), len(jobs))), step
-
-
-def machine_step(jobs: Jobs) -> MachineStep | None:
+def machine_step(begin: int, use: Iterable[tuple[Integers, Integers]]) -> MachineStep | None:
     """Return the last change of the machine in a log; ``None`` if there is none.
 
     The use of a full machine varies little between weeks.  A change has different levels on both sides: on each side
     ``SHARE`` of the weeks are within ``NEAR`` of their median, and the medians differ by ``FACTOR``.  Of several such
     weeks the one with most weeks at their level is returned.
+
+    :param begin: the first start, epoch seconds.
+    :param use: processors in use since then, as :func:`.simulable_jobs.use` yields them.
     """
-    begin, levels = _weekly_levels(jobs)
+    levels = np.concatenate([_weekly_levels(*some) for some in use])
     best: tuple[int, MachineStep] | None = None
     for split in range(MIN_WEEKS, len(levels) - MIN_WEEKS + 1):
         sides = levels[:split], levels[split:]
@@ -69,9 +60,8 @@ def machine_step(jobs: Jobs) -> MachineStep | None:
     return None if best is None else best[1]
 
 
-def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
-    """Return the first start, and for each whole week since then the processors in use when busy."""
-    times, used = jobs.use()
+def _weekly_levels(times: Integers, used: Integers) -> Integers:
+    """Return for each whole week since the first time the processors in use when busy."""
     weeks = int(times[-1] - times[0]) // WEEK_S
     edges = times[0] + WEEK_S * np.arange(weeks + 1)
     at_edges = used[np.searchsorted(times, edges, side="right") - 1]
@@ -85,4 +75,4 @@ def _weekly_levels(jobs: Jobs) -> tuple[int, Integers]:
         order = np.argsort(level, kind="stable")
         passed = np.cumsum(lengths[order])
         levels[week] = level[order][np.searchsorted(passed, BUSY * passed[-1])]
-    return int(times[0]), levels
+    return levels

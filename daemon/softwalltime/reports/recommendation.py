@@ -14,14 +14,13 @@
 5. A candidate of the site's own log replaces the chosen one by the same rules, and so decides about no verdict.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from softwalltime.core.formatting import DAY, duration, exact_percent, percent, plural
 from softwalltime.core.progress import ShowProgress, no_progress
-from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.shaking import FEW_USERS
 from softwalltime.predict.policy.presets import HALF, UNDO
@@ -165,12 +164,11 @@ def cannot_tell(why: str, *reasons: str) -> Recommendation:
 
 
 def simulated_advice(
-    workload: Workload, options: SimulationOptions, limits: WaitLimits, own: Sequence[Candidate] = (),
-    teaching: Collection[State] = TEACHING, show: ShowProgress = no_progress,
-    rename: Rename = lambda kind, name: name,
+    workload: Recorded, options: SimulationOptions, limits: WaitLimits, own: Sequence[Candidate] = (),
+    show: ShowProgress = no_progress, rename: Rename = lambda kind, name: name,
 ) -> tuple[Recommendation, SimulationFigures | SimulationSkipped]:  # fmt: skip
     """Simulate the common candidates and those of the site's own log on the newest jobs, and return the verdict."""
-    recorded = prepare(workload, options, teaching)
+    recorded = prepare(workload, options)
     if isinstance(recorded, SimulationSkipped):
         return unsimulated(recorded), recorded
     figures = simulate_candidates(recorded, [*common_candidates(options.baseline), *own], options, show, rename)

@@ -8,12 +8,12 @@ from softwalltime.core.formatting import DAY
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Scores, score
 from softwalltime.measure.replay.fast_replay import drive, drive_specs
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import SCORED, Recorded
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import make
-from softwalltime.reports.columns import Rename, make_columns
+from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.recommendation import Recommendation, WaitLimits, simulated_advice, too_early
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
@@ -55,19 +55,23 @@ class Report:
 
 
 def make_report(
-    workload: Workload, options: ReportOptions, rename: Rename = lambda kind, name: name,
+    workload: Recorded, options: ReportOptions, rename: Rename = lambda kind, name: name,
     show: ShowProgress = no_progress,
 ) -> Report:  # fmt: skip
     """Compute all figures.
 
     :param show: shows the progress of the replay, and of the simulation.
     """
-    table = make_columns(workload)
-    with show("analyzing", len(options.specs) * len(workload.jobs)) as progress:
+    with show("analyzing", len(options.specs) * len(workload)) as progress:
         replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
-    submitted = table.submitted[table.scored]
-    days = float(submitted[-1] - submitted[0]) / DAY if len(submitted) else 0.0
-    advice = too_early(len(submitted), days)
+    users, submitted, of_scored = set[str](), list[int](), list[int]()
+    for part in workload.parts((*SCORED, "user")):
+        users.update(part.jobs.values("user"))
+        submitted += part.submitted[[0, -1]].tolist()
+        of_scored += part.submitted[part.scored][[0, -1]].tolist() if part.scored.any() else []
+    skipped = workload.skipped()
+    scored = len(workload) - sum(skipped.values())
+    advice = too_early(scored, float(of_scored[-1] - of_scored[0]) / DAY if of_scored else 0.0)
     simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
     if advice is None:
         advice, simulation = simulated_advice(workload, options.simulation, options.limits, show=show, rename=rename)
@@ -76,13 +80,13 @@ def make_report(
     soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
     return Report(
         options=options,
-        jobs=len(workload.jobs),
-        scored=len(submitted),
-        skipped=workload.skipped(),
-        users=len(table.user.names),
-        since=int(table.submitted.min()),
-        until=int(table.submitted.max()),
-        walltimes=analyze_walltimes(table),
+        jobs=len(workload),
+        scored=scored,
+        skipped=skipped,
+        users=len(users),
+        since=submitted[0],
+        until=submitted[-1],
+        walltimes=analyze_walltimes(workload),
         scores={
             spec: (score(workload, values), score(workload, values, WARM_UP_SHARE)) for spec, values in soft.items()
         },

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -26,7 +26,8 @@ from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, 
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
-from softwalltime.reports.machine_step import MachineStep, since_last_change
+from softwalltime.reports.machine_step import MachineStep, machine_step
+from softwalltime.reports.simulable_jobs import FIRST, Totals, newest_jobs, use
 from softwalltime.reports.waits_by_class import (
     MAX_CLASSES,
     ClassWaits,
@@ -147,34 +148,36 @@ class SimulationFigures:
         }
 
 
-def prepare(
-    workload: Workload, options: SimulationOptions, teaching: Collection[State] = TEACHING
-) -> SimulationInput | SimulationSkipped:
+def prepare(workload: Recorded, options: SimulationOptions) -> SimulationInput | SimulationSkipped:
     if not options.jobs:
         return SimulationSkipped("--no-simulation or --simulated-jobs 0 was given")
-    jobs = jobs_of(workload.jobs, teaching)
-    lacking = jobs.left_out.get(NO_PROCESSORS, 0)
-    if lacking > len(jobs):
+    totals = Totals.of(workload)
+    count, lacking = totals.jobs, totals.left_out[NO_PROCESSORS]
+    if lacking > count:
         return SimulationSkipped(
-            f"the records of {'all ' if not len(jobs) else f'{lacking:,} of the '}{lacking + len(jobs):,} jobs that "
+            f"the records of {f'{lacking:,} of the ' if count else 'all '}{lacking + count:,} jobs that "
             "ran hold no number of processors"
         )
-    if not jobs.scored.any():
+    if not totals.limited:
         return SimulationSkipped("no job has a runtime, a walltime and processors")
-    known = int((jobs.completed.numbers("start") != -1).sum())
-    if options.processors is None and 2 * known < len(jobs):
+    # Without most starts the use of the machine is not known.
+    known = 2 * totals.known >= count
+    if options.processors is None and not known:
         return SimulationSkipped(
-            f"{len(jobs) - known:,} of {len(jobs):,} records hold no start, so waits are unknown and the machine's "
+            f"{count - totals.known:,} of {count:,} records hold no start, so waits are unknown and the machine's "
             "size cannot be estimated; --processors gives it"
         )
-    jobs, step = since_last_change(jobs)
-    size = options.processors or jobs.peak()
-    fitting, refused = jobs.that_fit(size)
-    if not len(fitting):
+    begin = totals.first_start
+    step = machine_step(begin, use(workload, begin)) if known else None
+    since = FIRST if step is None else step.since
+    size = options.processors or max(int(used.max()) for _, used in use(workload, begin, since))
+    newest = newest_jobs(workload, options.jobs, size, since)
+    if not newest.of:
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
-    newest = fitting.chosen(range(max(0, len(fitting) - options.jobs), len(fitting)))
-    estimated = options.processors is None
-    return SimulationInput(newest, len(fitting), refused, size, estimated, jobs.scored_share(size), teaching, step)
+    jobs = replace(jobs_of(workload.chosen(newest.numbers), workload.teaching), left_out=dict(+totals.left_out))
+    return SimulationInput(
+        jobs, newest.of, newest.refused, size, options.processors is None, newest.scored_share, workload.teaching, step
+    )
 
 
 def simulate_candidates(

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from softwalltime.measure.replay.accuracy_metrics import score
+from softwalltime.measure.replay.workload import SCORED, Recorded
 from softwalltime.measure.simulation.simulated_jobs import Floats
-from softwalltime.reports.columns import Columns
 
 BINS = 20
 """Bins of R between 0 and 1."""
@@ -31,24 +32,36 @@ class Walltimes:
     processors_known: bool = True
 
 
-def analyze_walltimes(columns: Columns) -> Walltimes | None:
-    """Return the figures over the scored jobs; ``None`` without scored jobs."""
-    scored = np.flatnonzero(columns.scored)
-    if not len(scored):
+def analyze_walltimes(workload: Recorded) -> Walltimes | None:
+    """Return the figures over the scored jobs; ``None`` without scored jobs.
+
+    It needs 8 bytes of memory for each job, because the median is exact.
+    """
+    # Without soft walltimes the accuracy is R.
+    overall = score(workload, np.broadcast_to(np.int64(-1), len(workload)))
+    if not overall.jobs or overall.accuracy_mean is None or overall.accuracy_median is None:
         return None
-    walltime, t = columns.walltime[scored], columns.t[scored]
-    r = t / walltime
-    cpu = columns.cpu_seconds[scored].astype(np.float64)
-    ncpus = np.maximum(columns.ncpus[scored], 1)
-    bins = np.minimum((r * BINS).astype(np.int64), BINS - 1)
-    asked = float((ncpus * walltime.astype(np.float64)).sum())
+    r_jobs, r_cpu, counts, seconds = np.zeros(BINS, np.int64), np.zeros(BINS), np.zeros(3, np.int64), np.zeros(3)
+    for part in workload.parts((*SCORED, "ncpus")):
+        scored = np.flatnonzero(part.scored)
+        walltime, runtime, ncpus = part.walltime[scored], part.runtime[scored], part.jobs.numbers("ncpus", 0)[scored]
+        t, size = np.minimum(runtime, walltime), np.maximum(ncpus, 1).astype(np.float64)
+        r, cpu = t / walltime, size * runtime
+        bins = np.minimum((r * BINS).astype(np.int64), BINS - 1)
+        r_jobs += np.bincount(bins, minlength=BINS)
+        r_cpu += np.bincount(bins, cpu, BINS)
+        counts += [(r >= 1).sum(), (r < 0.1).sum(), (ncpus > 0).sum()]
+        # These sums are exact below 2**53 processor-seconds, whatever the parts.
+        seconds += [(size * t).sum(), (size * walltime).sum(), cpu.sum()]
+    killed, small, known = (counts / overall.jobs).tolist()
+    used, asked, ran = seconds.tolist()
     return Walltimes(
-        mean_r=float(r.mean()),
-        median_r=float(np.median(r)),
-        killed=float((r >= 1).mean()),
-        small=float((r < 0.1).mean()),
-        wasted=1 - float((ncpus * t.astype(np.float64)).sum()) / asked,
-        r_jobs=np.bincount(bins, minlength=BINS) / len(scored),
-        r_cpu=np.bincount(bins, cpu, BINS) / max(float(cpu.sum()), 1.0),
-        processors_known=bool((columns.ncpus[scored] > 0).mean() >= 0.5),
+        mean_r=overall.accuracy_mean,
+        median_r=overall.accuracy_median,
+        killed=killed,
+        small=small,
+        wasted=1 - used / asked,
+        r_jobs=r_jobs / overall.jobs,
+        r_cpu=r_cpu / max(ran, 1.0),
+        processors_known=known >= 0.5,
     )

@@ -16,6 +16,7 @@ from softwalltime.measure.experiments.result_tables import Cell, Column, Content
 from softwalltime.measure.experiments.study import Study, months_of
 from softwalltime.measure.replay.sweep.jobs_file import read, take
 from softwalltime.measure.replay.sweep.workers import local_workers
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, interval
 from softwalltime.measure.simulation.engine import ScheduleOutcome
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -205,7 +206,7 @@ def simulate_all(
     pieces = [named] if split else [(policy,) for policy in named]
     with tempfile.TemporaryDirectory(prefix="softwalltime-experiment-") as folder:
         path = Path(folder) / "jobs.parquet"
-        take(study.jobs.completed, study.teaching, path)
+        take(Workload(study.jobs.completed, teaching=study.teaching), path)
         tasks = [
             _Task(path, study.processors, study.shake, seed, name, piece, warm_up)
             for seed in study.seeds

@@ -85,13 +85,16 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return metadata
 
 
-def read_groups(path: Path, names: Collection[str] = NAMES) -> Iterator[JobColumns]:
-    """Yield the jobs of each row group with these columns; otherwise as :func:`read_parquet`."""
+def read_groups(path: Path, names: Collection[str] = NAMES, begin: int = 0) -> Iterator[JobColumns]:
+    """Yield the jobs of each row group that has some, with these columns; otherwise as :func:`read_parquet`.
+
+    :param begin: without the first so many of these row groups.
+    """
     with _opened(path) as (file, _):
-        for group in range(file.num_row_groups):
+        groups = [group for group in range(file.num_row_groups) if file.metadata.row_group(group).num_rows]
+        for group in groups[begin:]:
             columns: dict[str, ValueColumn] = {}
-            if count := _read_group(file, group, names, columns):
-                yield JobColumns.filled(columns, count)
+            yield JobColumns.filled(columns, _read_group(file, group, names, columns))
 
 
 @contextmanager

@@ -1,6 +1,6 @@
 """Read the completed jobs of files: accounting logs and traces, and Parquet from ``softwalltime export``."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
@@ -19,16 +19,24 @@ SORTED = "sorted"
 """Name in the metadata of whether the jobs are in order of submission, each run once."""
 
 
-def is_sorted(path: Path) -> bool:
-    """Return whether it is a file in Parquet with the jobs in order of submission, each run once.
+def machine_of_sorted(path: Path) -> int | None:
+    """Return the processors of the machine, 0 for unknown, of a file with the jobs in order of submission, each once.
 
-    :raises SourceError: if such a file cannot be read.
+    ``None``: it is another file.
+
+    :raises SourceError: if it is a file in Parquet, and cannot be read.
     """
     if path.suffix != SUFFIX:
-        return False
+        return None
     from softwalltime.measure.replay.parquet import read_metadata
 
-    return read_metadata(path).get(SORTED) is True
+    metadata = read_metadata(path)
+    return _processors(metadata) if metadata.get(SORTED) is True else None
+
+
+def _processors(metadata: Mapping[str, object]) -> int:
+    processors = metadata.get(PROCESSORS)
+    return processors if isinstance(processors, int) else 0
 
 
 class RecordedFiles:
@@ -90,5 +98,4 @@ class RecordedFiles:
         elif self._tables:
             from softwalltime.measure.replay.parquet import read_metadata
 
-            processors = read_metadata(self._tables[0]).get(PROCESSORS)
-            tally.machine = processors if isinstance(processors, int) else 0
+            tally.machine = _processors(read_metadata(self._tables[0]))

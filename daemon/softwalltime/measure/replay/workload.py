@@ -43,8 +43,16 @@ class Scoring:
 
 
 class Recorded(Protocol):
-    """Recorded jobs in consecutive parts: a workload in memory, or in a file that is read part by part."""
+    """Recorded jobs in consecutive parts: a workload in memory, or in a file that is read part by part.
 
+    ``teaching``: the end states of the jobs that predictors learn.  ``is_sorted``: whether the source is in order of
+    submission.
+    """
+
+    @property
+    def teaching(self) -> Collection[State]: ...
+    @property
+    def is_sorted(self) -> bool: ...
     def __len__(self) -> int: ...
 
     def parts(self, names: Collection[str] = NAMES) -> "Iterator[Workload]":
@@ -52,6 +60,12 @@ class Recorded(Protocol):
 
     def array(self) -> Integers:
         """Return an array for a result of each job, whose values are not yet set."""
+
+    def chosen(self, numbers: Integers) -> JobColumns:
+        """Return the jobs with these numbers, in this order."""
+
+    def in_source_order(self) -> "Iterator[JobColumns]":
+        """Yield all jobs in the order of their source."""
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
@@ -74,10 +88,14 @@ class Workload:
         self.jobs = source.select(order)
         self.submitted: Integers = submitted[order]
         self.source_order: Integers = order
-        self._teaching, self._scoring = teaching, scoring
+        self.teaching, self._scoring = teaching, scoring
 
     def __len__(self) -> int:
         return len(self.submitted)
+
+    @property
+    def is_sorted(self) -> bool:
+        return bool((self.source_order[1:] > self.source_order[:-1]).all())
 
     @cached_property
     def numbers(self) -> Integers:
@@ -99,7 +117,7 @@ class Workload:
     @cached_property
     def teaches(self) -> Flags:
         """Whether predictors learn from the job."""
-        return self.jobs.teaching(self._teaching)
+        return self.jobs.teaching(self.teaching)
 
     @cached_property
     def walltime(self) -> Integers:
@@ -138,6 +156,12 @@ class Workload:
 
     def array(self) -> Integers:
         return np.empty(len(self), np.int64)
+
+    def chosen(self, numbers: Integers) -> JobColumns:
+        return self.jobs.select(numbers)
+
+    def in_source_order(self) -> Iterator[JobColumns]:
+        yield self.jobs.select(np.argsort(self.source_order))
 
     def stream(
         self, *, starts: bool = False, everything: bool = False, progress: Callable[[int], None] = lambda _: None

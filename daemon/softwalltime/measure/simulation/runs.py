@@ -18,6 +18,7 @@ from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, dask_workers, local_workers, require_version
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
@@ -172,7 +173,8 @@ def run_simulations(
             # On a cluster the folder is beside the results, where all workers can read.
             parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
             path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.parquet"
-            experiment = replace(experiment, digest=take(plan.jobs.completed, plan.teaching, path).digest)
+            snapshot = take(Workload(plan.jobs.completed, teaching=plan.teaching), path)
+            experiment = replace(experiment, digest=snapshot.digest)
         kept = stack.enter_context(closing(KeptLines(keep)))
         known: Results = {}
         todo: dict[int, list[SchedulerPolicy]] = {}

@@ -60,17 +60,8 @@ class Jobs:
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
-        return max(max(self.processors, default=0), int(self.use()[1].max(initial=0)))
-
-    def use(self) -> tuple[Integers, Integers]:
-        """The instants at which the number of processors in use changes, and that number from each of them on."""
-        starts = starts_of(self.completed)
-        ends = starts + np.array(self.runtime, np.int64)
-        size = np.array(self.processors, np.int64)
-        times, change = np.concatenate([ends, starts]), np.concatenate([-size, size])
-        # Ends come first at one instant.
-        order = np.argsort(times, kind="stable")
-        return times[order], np.cumsum(change[order])
+        runtime, size = np.array(self.runtime, np.int64), np.array(self.processors, np.int64)
+        return int(np.cumsum(in_order(use_changes(starts_of(self.completed), runtime, size))[1]).max(initial=0))
 
     def that_fit(self, processors: int) -> tuple["Jobs", int]:
         """The jobs that a machine of this size can run, and the number of jobs that it refuses."""
@@ -98,19 +89,9 @@ def jobs_of(
 ) -> Jobs:
     """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime."""
     records = JobColumns.of(completed)
-    lacking = {
-        NO_RUNTIME: records.numbers("runtime") <= 0,
-        NO_WALLTIME: limited_only & (records.numbers("walltime") <= 0),
-        NO_PROCESSORS: records.numbers("ncpus") <= 0,
-    }
-    left_out: dict[str, int] = {}
-    kept = np.ones(len(records), np.bool_)
-    for reason, lacks in lacking.items():
-        if count := int((kept & lacks).sum()):
-            left_out[reason] = count
-        kept &= ~lacks
-    records = records.select(np.flatnonzero(kept))
-    eligible = _eligible(records)
+    which, left_out = simulable(records, limited_only=limited_only)
+    records = records.select(which)
+    eligible = eligible_times(records)
     order = np.argsort(eligible, kind="stable")
     records = records.select(order)
     walltime = records.numbers("walltime")
@@ -125,13 +106,40 @@ def jobs_of(
     )
 
 
+def simulable(records: JobColumns, *, limited_only: bool = False) -> tuple[Integers, dict[str, int]]:
+    """Return the indexes of the records that can be simulated (:func:`jobs_of`), and the number of others by reason."""
+    lacking = {
+        NO_RUNTIME: records.numbers("runtime") <= 0,
+        NO_WALLTIME: limited_only & (records.numbers("walltime") <= 0),
+        NO_PROCESSORS: records.numbers("ncpus") <= 0,
+    }
+    left_out: dict[str, int] = {}
+    kept = np.ones(len(records), np.bool_)
+    for reason, lacks in lacking.items():
+        if count := int((kept & lacks).sum()):
+            left_out[reason] = count
+        kept &= ~lacks
+    return np.flatnonzero(kept), left_out
+
+
+def use_changes(start: Integers, runtime: Integers, processors: Integers) -> Integers:
+    """Return when jobs take and free processors, and how many more are in use from then on, as two rows."""
+    return np.array([np.concatenate([start + runtime, start]), np.concatenate([-processors, processors])])
+
+
+def in_order(changes: Integers) -> Integers:
+    """Return changes of the use in order of time; processors are freed before others are taken at one instant."""
+    return changes[:, np.lexsort(changes[::-1])]
+
+
 def starts_of(records: JobColumns) -> Integers:
     """When each job started, from its end and its runtime where the record does not say."""
     starts = records.numbers("start", _UNKNOWN)
     return np.where(starts == _UNKNOWN, records.numbers("end") - records.numbers("runtime"), starts)
 
 
-def _eligible(records: JobColumns) -> Integers:
+def eligible_times(records: JobColumns) -> Integers:
+    """When each job could run for the first time, in epoch seconds."""
     submitted, etime = records.numbers("submitted"), records.numbers("etime", _UNKNOWN)
     # An etime after the start is of another run of the job, or wrong.
     return np.where((submitted < etime) & (etime <= starts_of(records)), etime, submitted)

@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from softwalltime.measure.replay.accuracy_metrics import Scores
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.trials import Part, Trial
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import SCORED, Recorded
 from softwalltime.predict.predictors.registry import BASELINE, available
 
 TARGET_TOLERANCE = 1.1
@@ -43,13 +41,21 @@ def candidates() -> list[str]:
     return expand_all([BASELINE, *grids])
 
 
-def split_at(workload: Workload, share: float) -> Split | None:
+def split_at(workload: Recorded, share: float) -> Split | None:
     """Split a log where this share of its scored jobs has been submitted; ``None`` if a part would be empty."""
-    submitted = workload.submitted[np.flatnonzero(workload.scored)]
-    cut = int(len(submitted) * share)
-    if not 0 < cut < len(submitted) or submitted[0] == submitted[cut]:
+    count = len(workload) - sum(workload.skipped().values())
+    cut = int(count * share)
+    if not 0 < cut < count:
         return None
-    return Split(int(submitted[int(cut * WARM_UP_SHARE)]), int(submitted[cut]))
+    passed, found = 0, dict[int, int]()
+    for part in workload.parts(SCORED):
+        submitted = part.submitted[part.scored]
+        for number in (0, int(cut * WARM_UP_SHARE), cut):
+            if passed <= number < passed + len(submitted):
+                found[number] = int(submitted[number - passed])
+        passed += len(submitted)
+    first, since, until = found[0], found[int(cut * WARM_UP_SHARE)], found[cut]
+    return None if first == until else Split(since, until)
 
 
 def _usable(trials: Mapping[str, Trial]) -> dict[str, Scores]:

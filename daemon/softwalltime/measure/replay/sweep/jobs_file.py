@@ -1,18 +1,19 @@
 """A workload in a file for other processes, read once from its source: Parquet with the states that teach."""
 
 import socket
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import file_digest
+from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from softwalltime.core.errors import SourceError
-from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.recorded_files import SORTED
+from softwalltime.measure.replay.workload import Recorded, Scoring, Workload
 
 T = TypeVar("T")
 
@@ -26,21 +27,23 @@ class Snapshot:
     jobs: int
 
 
-def take(jobs: Sequence[CompletedJob], teaching: Collection[State], path: Path) -> Snapshot:
-    """Write the jobs, in their order, to a new file.
+def take(workload: Recorded, path: Path) -> Snapshot:
+    """Write the jobs, in the order of their source, to a new file.
 
     :raises SourceError: if the file cannot be written.
     """
     from softwalltime.measure.replay.parquet import GROUP, write_parquet
 
+    metadata = {"teaching": sorted(workload.teaching), SORTED: workload.is_sorted}
+    groups = chain.from_iterable(jobs.in_groups(GROUP) for jobs in workload.in_source_order())
     try:
         with path.open("xb") as stream:
-            write_parquet(JobColumns.of(jobs).in_groups(GROUP), stream, {"teaching": sorted(teaching)})
+            write_parquet(groups, stream, metadata)
         with path.open("rb") as stream:
             digest = file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
-    return Snapshot(path, digest[:16], len(jobs))
+    return Snapshot(path, digest[:16], len(workload))
 
 
 def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
@@ -51,10 +54,16 @@ def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
     return jobs, frozenset(map(State, metadata["teaching"]))
 
 
-def load(path: Path) -> Workload:
-    """Return the workload of a snapshot; :class:`SourceError` if it is unreadable."""
-    jobs, teaching = read(path)
-    return Workload(jobs, teaching=teaching)
+def load(path: Path) -> Recorded:
+    """Return the workload of a snapshot, read part by part if it is sorted; :class:`SourceError` if unreadable."""
+    from softwalltime.measure.replay.parquet import read_metadata
+    from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+
+    metadata = read_metadata(path)
+    teaching = frozenset(map(State, metadata["teaching"]))
+    if metadata[SORTED]:
+        return ParquetWorkload(path, None, teaching, Scoring())
+    return Workload(read(path)[0], teaching=teaching)
 
 
 _turn = Lock()

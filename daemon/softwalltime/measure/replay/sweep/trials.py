@@ -11,6 +11,8 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from softwalltime import __version__
+from softwalltime.core.errors import SourceError
+from softwalltime.core.garbage import rare_collections
 from softwalltime.measure.replay.accuracy_metrics import Scores, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, load_once
@@ -72,6 +74,7 @@ class _TooSlowError(Exception):
     """A predictor has exceeded its processor time."""
 
 
+@rare_collections()
 def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
     """Try a predictor; an exception of the predictor is a failure of its trial only.
 
@@ -90,6 +93,9 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
     except _TooSlowError:
         reason = f"took longer than {task.timeout:.0f} s: raise --time-limit"
         return task, Trial(task.spec, (), task.timeout, reason)
+    # The jobs cannot be read, or there is no space for results: no predictor can be tried.
+    except SourceError:
+        raise
     # A predictor of another package may raise any exception; the others continue.
     except Exception as error:
         return task, Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))
