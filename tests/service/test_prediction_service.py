@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from softwalltime.core.jobs import NoPrediction, Submission
 from softwalltime.core.reasons import Reason
 from softwalltime.predict.policy.site import SitePolicy, user_rank
 from softwalltime.predict.predictors.baselines import Constant
@@ -34,6 +35,21 @@ def test_a_waiting_job_gets_the_waiting_predictors_soft_walltime() -> None:
     assert ask(handler()) == {
         "v": 1, "action": "set", "soft_walltime": 600, "basis": "mean of the last 2 runtimes of user alice",
     }  # fmt: skip
+
+
+def test_a_job_without_a_group_is_predicted_with_that_of_its_users_last_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[str] = []
+
+    def predict(_: Constant, submission: Submission, *_now: int) -> NoPrediction:
+        groups.append(submission.group)
+        return NoPrediction(Reason.NO_COMPLETED_JOBS, (submission.user,))
+
+    monkeypatch.setattr(Constant, "predict", predict)
+    answers = handler(taught=False, waiting="constant")
+    answers.predictions.learn([job(group="chem"), job(group="bio"), job("bob", group="")])
+    for fields in ({}, {"group": "chem"}, {"user": "bob"}, {"user": "carol"}):
+        ask(answers, **fields)
+    assert groups == ["bio", "chem", "", ""]
 
 
 def test_at_start_the_soft_walltime_is_raised_to_the_walltime() -> None:

@@ -199,6 +199,7 @@ class PredictionDaemon:
             accounting=worker.source_problem or (OK if follower else NOT_FOLLOWED),
             logs_read=worker.logs_read,
             stored=tally.stored,
+            rounds=worker.rounds,
             lines=tally.lines,
             malformed=tally.malformed,
             behind_bytes=follower.behind_bytes if follower else 0,

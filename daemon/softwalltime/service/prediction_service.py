@@ -109,6 +109,8 @@ class PredictionService:
         self._clock = clock
         self._scripts: dict[str, str] = {}
         """Scripts of waiting and running jobs by job id: only the hook's requests contain them."""
+        self._groups: dict[str, str] = {}
+        """Group of each user's last job: PBS sets a job's group after queuejob."""
         self._lock = Lock()
         self._future: list[tuple[int, int, CompletedJob]] = []
         self._taken = 0
@@ -150,6 +152,7 @@ class PredictionService:
                 self._scripts[submission.job_id] = submission.script
             with self._lock:
                 self._show(event)
+                self._groups[submission.user] = submission.group
 
     def predict(self, spec: str, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the answer of a predictor as of ``now`` (epoch seconds); no prediction if it fails."""
@@ -157,6 +160,8 @@ class PredictionService:
             return NoPrediction(Reason.HISTORY_LOADING)
         with self._lock:
             self._come_to(now)
+            if not submission.group and (group := self._groups.get(submission.user)):
+                submission = replace(submission, group=group)
             return self.driver.predict(spec, submission, now, elapsed)
 
     def fit(self, now: int) -> None:
@@ -211,6 +216,7 @@ class PredictionService:
 
     def _teach(self, job: CompletedJob) -> None:
         self._show(job)
+        self._groups[job.submission.user] = job.submission.group
         self.learnt += 1
 
     def _show(self, what: CompletedJob | Event) -> None:

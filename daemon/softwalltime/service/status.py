@@ -187,6 +187,8 @@ class Status:
     """Number of learnt jobs in the history that was loaded last."""
     loaded: int = 0
     """Time at which it was loaded, epoch seconds; 0: not yet."""
+    rounds: int = 0
+    """Times that the log was read, and new jobs and changes of the queue were learnt."""
     from_the_future: int
     """Jobs whose recorded end is in the future; they are learnt at that time."""
 

@@ -96,6 +96,8 @@ class Worker(BackgroundThread):
         """Waits by job size in that week and before."""
         self.problem = NOT_REACHED
         self.source_problem = ""
+        self.rounds = 0
+        """Number of times that the log was read and what is new was learnt and observed."""
         self._epoch = self.clock() - self.monotonic()
         """Difference between the clock and the monotonic clock, to detect jumps."""
         self._last = LastJob()
@@ -153,6 +155,7 @@ class Worker(BackgroundThread):
             if self.follower is not None:
                 self._follow(engine, self.follower)
             self._learn(engine)
+            self.rounds += 1
             self._fit()
             self._prune(engine)
             self._refresh(engine)

@@ -1,10 +1,11 @@
 """``softwalltime serve`` as in production: a process with its settings file, accounting logs and PostgreSQL."""
 
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import UTC
 from itertools import groupby
@@ -22,6 +23,10 @@ from softwalltime.service.status import OK, Status
 READY_TIMEOUT_S = 120.0
 """Seconds without progress after which the daemon has failed."""
 _LOOK = 0.02
+_FOLLOWING = (
+    "from softwalltime.service import worker; worker.POLL_INTERVAL_S = 0.005; from softwalltime.cli import main; main()"
+)
+"""The daemon's command; it reads its log as often as it can, because virtual time does not wait."""
 
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
 """Runs a PostgreSQL in a folder and returns its DSN."""
@@ -45,6 +50,8 @@ class Daemon:
         self._accounting.mkdir()
         self._written = 0
         """Number of jobs in the logs that are learnt."""
+        self._lines = 0
+        """Number of lines that were written for the daemon to follow."""
         self._teaching = frozenset(teaching)
         self._config = folder / "softwalltime.toml"
         self._output = folder / "output"
@@ -57,10 +64,31 @@ class Daemon:
 
     def append(self, jobs: Sequence[CompletedJob]) -> None:
         """Write E records, as PBS does when jobs end, into the log of the day; in the order of their ends."""
-        for day, ended in groupby((record(job, "E", job.end, UTC) for job in jobs), itemgetter(0)):
-            with (self._accounting / day).open("a", encoding="utf-8", errors="surrogateescape", newline="\n") as log:
-                log.writelines(line for _, line in ended)
+        self._write(record(job, "E", job.end, UTC) for job in jobs)
         self._written += sum(job.state in self._teaching for job in jobs)
+
+    def _write(self, records: Iterable[tuple[str, str]]) -> None:
+        for day, some in groupby(records, itemgetter(0)):
+            with (self._accounting / day).open("a", encoding="utf-8", errors="surrogateescape", newline="\n") as log:
+                log.writelines(line for _, line in some)
+
+    def follow(self, records: Sequence[tuple[str, str]]) -> None:
+        """Write records, each with the day of its log, and wait until the predictors have observed them.
+
+        :raises DaemonError: if the daemon makes no progress.
+        """
+        if not records:
+            return
+        self._write(records)
+        self._lines += len(records)
+        deadline, observed = time.monotonic() + READY_TIMEOUT_S, math.inf
+        while (status := self._status()) is None or status.rounds < observed:
+            if status is not None and status.lines == self._lines:
+                # They were read in a round that may still have to learn them.
+                observed = min(observed, status.rounds + 1)
+            if time.monotonic() > deadline:
+                raise DaemonError(f"the daemon makes no progress: {status or self._last_words()}")
+            time.sleep(_LOOK / 10)
 
     def prepare(self) -> None:
         command = ("db", "upgrade", "--config", str(self._config))
@@ -74,7 +102,10 @@ class Daemon:
         """Start the daemon, and wait as in :meth:`wait`."""
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
-                _command("serve", "--config", str(self._config)), stdout=output, stderr=output, env=_environment()
+                [sys.executable, "-c", _FOLLOWING, "serve", "--config", str(self._config)],
+                stdout=output,
+                stderr=output,
+                env=_environment(),
             )
         self.wait()
 

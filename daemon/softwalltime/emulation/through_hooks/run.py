@@ -4,8 +4,9 @@ import gc
 import json
 import os
 import tempfile
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.core import resources
+from softwalltime.core.errors import OptionError
 from softwalltime.core.states import State
 from softwalltime.emulation.pbs.hook_runner import HookScript, restart_interpreter
 from softwalltime.emulation.through_hooks.daemon_process import Daemon, OpenPostgres
@@ -24,7 +26,8 @@ from softwalltime.emulation.through_hooks.timeline import Timeline
 from softwalltime.measure.replay.fast_replay import ReplayResult
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
-from softwalltime.predict.policy.site import WALLTIME
+from softwalltime.predict.policy.site import KEEP, WALLTIME
+from softwalltime.predict.predictors.registry import make
 
 TRANSPORT = "softwalltime_postgres.py"
 """The file that the hook loads for the transport postgres."""
@@ -52,6 +55,15 @@ class EmulationOptions:
     minimum: int = MIN_SOFT_WALLTIME_S
     running: str = WALLTIME
     ordering: str | None = None
+
+    def observes(self, spec: str) -> bool:
+        """Return whether a predictor observes which jobs wait and run: the daemon then follows event by event."""
+        for each in {spec, self.running, self.ordering or spec} - {WALLTIME, KEEP}:
+            # A predictor may be installed for the daemon alone.
+            with suppress(OptionError):
+                if make(each).observes:
+                    return True
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +103,12 @@ def run(
             of.daemon.stop()
         share = len(timeline.jobs) / len(timeline.events)
         done = 0
+        records = deque(timeline.records() if options.observes(spec) else ())
         for number, event in enumerate(timeline.events, 1):
+            due = []
+            while records and records[0][0] < event:
+                due.append(records.popleft()[1:])
+            of.daemon.follow(due)
             of.server.handle(event, of.configuration)
             if number % _STRIDE == 0 or number == len(timeline.events):
                 progress(int(number * share) - done)
@@ -121,8 +138,9 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
         stack.callback(daemon.stop)
         daemon.prepare()
         daemon.start()
-        daemon.append(timeline.ends)
-        daemon.wait()
+        if not options.observes(spec):
+            daemon.append(timeline.ends)
+            daemon.wait()
         stack.enter_context(_quiet())
         # A copy: the hook loads only what no other user can change.
         transport = folder / TRANSPORT

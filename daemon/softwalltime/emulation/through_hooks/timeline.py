@@ -3,9 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import UTC
 from typing import NamedTuple
 
-from softwalltime.accounting.writer import as_pbs
+from softwalltime.accounting.writer import as_pbs, record
 from softwalltime.core.errors import SourceError
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import DEFAULT_PROJECT, CompletedJob, Submission
@@ -16,7 +17,8 @@ HOST = "replay"
 ORDERING = "predicted"
 """Resource for the ordering value, as the hook is shipped."""
 AHEAD = 86_400
-"""Seconds from now to the first submission; longer than any replay."""
+"""Seconds from now to the first submission, at least; longer than any replay."""
+WEEK = 604_800
 NOBODY = "user-1"
 """User name for trace jobs with an unknown user; no trace has this name."""
 _LAST = 253_402_300_799
@@ -43,12 +45,14 @@ class Timeline:
     """
 
     def __init__(self, workload: Workload, *, now: int) -> None:
-        """Move what happens to a day after the true time ``now`` (epoch seconds)."""
+        """Move what happens by whole weeks to at least a day after the true time ``now`` (epoch seconds)."""
         self.workload = workload
         self.submissions: list[Submission] = []
         self.of_job: list[int] = []
         self.indices: dict[int, str] = {}
-        self._shift = now + AHEAD - (workload.jobs[0].submission.submitted if workload.jobs else 0)
+        shift = now + AHEAD - (workload.jobs[0].submission.submitted if workload.jobs else 0)
+        # Whole weeks: a predictor may use the hour and the day of the week, or change something at midnight.
+        self._shift = -(-shift // WEEK) * WEEK
         self.jobs = self._submit(workload.jobs)
         self.ends = [self.jobs[number] for number in workload.ends().tolist()]
         events = [TimedEvent(job.submitted, Kind.SUBMITTED, number) for number, job in enumerate(self.submissions)]
@@ -64,6 +68,20 @@ class Timeline:
             queues={submission.queue: {"queue_type": "Execution"} for submission in self.submissions},
             resources={ORDERING: "pbs_int"},
         )
+
+    def records(self) -> list[tuple[TimedEvent, str, str]]:
+        """Return the records that PBS writes at all events and ends, in order: event, day of the log, line."""
+        of_submission = {number: job for job, number in reversed([*zip(self.jobs, self.of_job, strict=True)])}
+        written: list[tuple[TimedEvent, str, str]] = []
+        for event in self.events:
+            if event.kind is Kind.SUBMITTED:
+                job, kind = replace(of_submission[event.number], submission=self.submissions[event.number]), "Q"
+            else:
+                job, kind = self.jobs[event.number], "S"
+            written.append((event, *record(job, kind, event.time, UTC)))
+        for number, job in enumerate(self.ends):
+            written.append((TimedEvent(job.end, Kind.ENDED, number), *record(job, "E", job.end, UTC)))
+        return sorted(written)
 
     def _submit(self, jobs: Sequence[CompletedJob]) -> list[CompletedJob]:
         """Return the jobs with new ids of this server, in virtual time."""
