@@ -645,6 +645,7 @@ class Job:
             "max_walltime": walltime_of(resource("max_walltime")), "ncpus": integer_of(resource("ncpus")),
             "nodect": integer_of(resource("nodect")), "ngpus": integer_of(resource("ngpus")),
             "mem": text(resource("mem")) or None, "select": text_of(resource("select")), "place": place,
+            "nodes": text_of(resource("nodes")),
             "interactive": bool(integer_of(attribute("interactive"))),
         }  # fmt: skip
         if self.config["attributes"]:  # The daemon finds the script in them.

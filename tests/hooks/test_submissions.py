@@ -68,6 +68,7 @@ def test_a_request_has_all_fields_of_the_job(run: Run, peer: Peer, site: Site) -
                 "mem": "1gb",
                 "select": "2:ncpus=2",
                 "place": "scatter",
+                "nodes": "",
                 "interactive": True,
                 "workdir": "",
                 "submit_arguments": "",

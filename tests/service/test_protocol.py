@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.core.jobs import MAX_WALLTIME
-from softwalltime.service.protocol import MAX_LINE_BYTES, JobValueError, ProtocolError, answer_set, read_request
+from softwalltime.service.protocol import (
+    MAX_LINE_BYTES,
+    MAX_SELECT_CHARS,
+    JobValueError,
+    ProtocolError,
+    answer_set,
+    read_request,
+)
 
 JOB = {"user": "alice", "walltime": 3600}
 BOUNDED = ("job_id", "user", "group", "project", "account", "job_name", "queue")
@@ -22,6 +29,30 @@ def test_a_request_is_read_into_a_submission() -> None:
     assert (request.operation, request.event, request.now, request.soft_walltime) == ("predict", "runjob", 5, 60)
     assert (request.job.user, request.job.walltime, request.job.mem) == ("alice", 3600, 4 * 2**30)
     assert request.job.submitted == 5, "at queuejob there is no ctime yet"
+
+
+@pytest.mark.parametrize(
+    ("resources", "derived"),
+    [
+        ({"select": "1:ncpus=2:mem=500mb+2:ncpus=1:mem=250mb"}, (4, 3, None, 1000 * 2**20)),
+        ({"select": "1:ncpus=1:ngpus=1"}, (1, 1, 1, None)),
+        ({"select": "2:ncpus=4", "mem": "1gb"}, (8, 2, None, 2**30)),
+        ({"nodes": "1:ppn=2"}, (2, 1, None, None)),
+        ({"nodes": "2:ppn=4:bigmem+node7#excl"}, (9, 3, None, None)),
+        ({"ncpus": 4}, (4, 1, None, None)),
+        ({}, (1, 1, None, None)),
+        ({"ncpus": 4, "nodect": 2, "select": "7:ncpus=7"}, (4, 2, None, None)),
+        ({"select": "2:ncpus=x"}, (None, None, None, None)),
+        ({"select": "2000000000:ncpus=2000000000"}, (None, None, None, None)),
+        ({"select": "1+" * MAX_SELECT_CHARS + "1"}, (None, None, None, None)),
+        ({"nodes": 7}, (None, None, None, None)),
+    ],
+)
+def test_what_pbs_derives_after_queuejob_is_derived_from_the_request(
+    resources: dict[str, object], derived: tuple[int | None, ...]
+) -> None:
+    job = read_request(line(job={**JOB, **resources})).job
+    assert (job.ncpus, job.nodect, job.ngpus, job.mem) == derived
 
 
 @pytest.mark.parametrize("seconds", [MAX_WALLTIME - 1, MAX_WALLTIME, MAX_WALLTIME + 1, 10**12 + 1, 10**400])

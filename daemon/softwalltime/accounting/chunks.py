@@ -1,5 +1,6 @@
 """Read the chunks of a job's ``select``."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from softwalltime.accounting.conversions import size, whole
@@ -35,3 +36,33 @@ def _chunks(text: str) -> Chunks:
     if min(count, *resources) < 0:
         raise ValueError("a number is negative")
     return Chunks(count, resources)
+
+
+def requested_select(resources: Mapping[str, str]) -> str:
+    """Return a user's request as ``select``; PBS converts ``nodes=2:ppn=4`` and ``ncpus`` likewise.
+
+    >>> requested_select({"nodes": "2:ppn=4+node7#excl"}), requested_select({})
+    ('2:ncpus=4+1', 'ncpus=1')
+    """
+    if "select" in resources or "nodes" not in resources:
+        return resources.get("select", f"ncpus={resources.get('ncpus', '1')}")
+    chunks = []
+    for node in resources["nodes"].partition("#")[0].split("+"):
+        count, *parts = node.split(":")
+        # A node may be named; properties are no resources.
+        parts = [part.replace("ppn=", "ncpus=") for part in parts if "=" in part]
+        chunks.append(":".join((count if count.isdecimal() else "1", *parts)))
+    return "+".join(chunks)
+
+
+def totals(select: str) -> tuple[int, int, int, int]:
+    """Return processors, chunks, GPUs and bytes of memory of all chunks: PBS's ncpus, nodect, ngpus and mem.
+
+    >>> totals("1:ncpus=2:mem=500kb+2:ncpus=1:mem=250kb:ngpus=1")
+    (4, 3, 2, 1024000)
+
+    :raises ValueError: if a number cannot be read, or is negative.
+    """
+    chunks = chunks_of(select)
+    processors, memory, gpus = (sum(some.count * some.resources[which] for some in chunks) for which in range(3))
+    return processors, sum(some.count for some in chunks), gpus, memory

@@ -3,11 +3,11 @@
 import getopt
 import re
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from softwalltime.accounting.chunks import chunks_of
+from softwalltime.accounting.chunks import chunks_of, requested_select
 from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import printable
@@ -57,7 +57,7 @@ def request_of_qsub(text: str) -> JobRequest:
         queue = value if option == "-q" else queue
         if option == "-l":
             resources |= dict(part.strip().partition("=")[::2] for part in value.split(","))
-    select = _select(resources)
+    select = requested_select(resources)
     try:
         seconds = duration(resources["walltime"]) if "walltime" in resources else None
         processors = sum(chunks.count * chunks.resources[0] for chunks in chunks_of(select))
@@ -81,19 +81,6 @@ def _parsed(where: str, line: str) -> tuple[list[tuple[str, str]], list[str]]:
     except (getopt.GetoptError, ValueError) as error:
         raise UsageError(f"{where}{printable(line)}: {error}: write options as for qsub, such as {EXAMPLE}") from error
     return options, [] if "--" in words[-len(rest) - 1 :][:1] else rest
-
-
-def _select(resources: Mapping[str, str]) -> str:
-    """Return the request as ``select``; PBS converts ``nodes=2:ppn=4`` and ``ncpus`` likewise."""
-    if "select" in resources or "nodes" not in resources:
-        return resources.get("select", f"ncpus={resources.get('ncpus', '1')}")
-    chunks = []
-    for node in resources["nodes"].partition("#")[0].split("+"):
-        count, *parts = node.split(":")
-        # A node may be named; properties are no resources.
-        parts = [part.replace("ppn=", "ncpus=") for part in parts if "=" in part]
-        chunks.append(":".join((count if count.isdecimal() else "1", *parts)))
-    return "+".join(chunks)
 
 
 def _directives(script: Path) -> Iterator[tuple[str, str]]:

@@ -7,10 +7,12 @@ ignored, so a newer hook works with an older daemon.
 import json
 import socket
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from softwalltime.accounting.chunks import requested_select, totals
 from softwalltime.accounting.conversions import size
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.events import Kind
@@ -34,6 +36,9 @@ _TEXTS = tuple(field.name for field in _SUBMITTED if field.kind is FieldKind.TEX
 _NUMBERS = tuple(field.name for field in _SUBMITTED if field.kind in (FieldKind.TIME, FieldKind.COUNT))
 _WALLTIMES = (*(field.name for field in _SUBMITTED if field.kind is FieldKind.WALLTIME), "soft_walltime")
 _MAX_NUMBER = 10**12
+_MAX_BYTES = 2**63
+MAX_SELECT_CHARS = 2048
+"""Maximum characters of a request whose chunks are counted, which takes up to 5 ms."""
 DIGEST_BYTES = 8
 _MAX_INTEGER = 2**31 - 1
 # Created once: json.dumps creates an encoder for each call with separators.
@@ -129,6 +134,9 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
     walltime, min_walltime, max_walltime, soft_walltime = _walltimes(job)
     if not user:
         raise ProtocolError("job.user is missing")
+    memory = _memory(job)
+    if ncpus is None or nodect is None:
+        ncpus, nodect, ngpus, memory = _derived(job, ncpus, nodect, ngpus, memory)
     path = job.get("script_path") or executed_path(job)
     if path and isinstance(path, str):
         script = script_digest(user, path)
@@ -149,7 +157,7 @@ def _submission(job: dict[str, Any], now: int) -> tuple[Submission, int | None]:
         ncpus,
         nodect,
         ngpus,
-        _memory(job),
+        memory,
         select,
         place,
         interactive if isinstance(interactive, bool) else None,
@@ -204,6 +212,30 @@ def _job_value_error(fields: dict[str, Any], message: str) -> ProtocolError:
         return ProtocolError(message)
     job = f"job {fields.get('job_id') or '(new)'} of user {fields['user']}"
     return JobValueError(f"{message}; {job}"[:MAX_TEXT_CHARS])
+
+
+def _derived(
+    job: dict[str, Any], ncpus: int | None, nodect: int | None, ngpus: int | None, memory: int | None
+) -> tuple[int | None, int | None, int | None, int | None]:
+    """Return what PBS derives from the request after queuejob, where the request does not say it."""
+    given = {"ncpus": str(ncpus or 1)} | {name: job[name] for name in ("select", "nodes") if job.get(name)}
+    try:
+        processors, chunks, gpus, size = _totals(requested_select(given))
+    # The user has written it; PBS will refuse the job, or it is too long to be read while pbs_server waits.
+    except (ValueError, AttributeError):
+        return ncpus, nodect, ngpus, memory
+    first = processors if ncpus is None else ncpus
+    return first, nodect or chunks, gpus or None if ngpus is None else ngpus, size or None if memory is None else memory
+
+
+@lru_cache(1024)
+def _totals(select: str) -> tuple[int, int, int, int]:
+    if len(select) > MAX_SELECT_CHARS:
+        raise ValueError("too long")
+    found = totals(select)
+    if max(found[:3]) >= _MAX_NUMBER or found[3] >= _MAX_BYTES:
+        raise ValueError("too large")
+    return found
 
 
 def _memory(job: dict[str, Any]) -> int | None:

@@ -5,7 +5,7 @@ Of a job that exists, ``soft_walltime`` is the one that it has, and ``own`` are 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, cast
 
 from softwalltime.accounting.writer import requested
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
@@ -63,6 +63,12 @@ def queued(submission: Submission, *, site: Site, array_indices: str = "", now: 
     attributes = {name: value for name, value in _attributes(submission).items() if name not in _SET_AFTER_QUEUEJOB}
     if submission.project in ("", DEFAULT_PROJECT):
         del attributes["project"]
+    if submission.select:
+        # PBS adds up the chunks later.
+        resources = dict(cast("Mapping[str, str]", attributes["Resource_List"]))
+        for name in ("ncpus", "nodect", *(name for name in ("mem", "ngpus") if f"{name}=" in submission.select)):
+            resources.pop(name, None)
+        attributes["Resource_List"] = resources
     if array_indices:
         attributes["array_indices_submitted"] = array_indices
     now = submission.submitted if now is None else now
