@@ -1,11 +1,14 @@
 """Jobs that are submitted, routed, moved and started on a real server."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.conftest import DEFAULTS, WAITING
+from softwalltime.accounting.conversions import size
+from softwalltime.service.protocol import read_request
+from tests.acceptance.conftest import DEFAULTS, WAITING, PeerDaemon
 from tests.acceptance.lab import HOOK, Lab
 
 AT_QUEUEJOB = {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True}
@@ -191,3 +194,33 @@ def test_another_version_of_the_hook_takes_effect_at_the_next_event(lab: Lab, in
         lab.qmgr(f"import hook softwalltime application/x-python default {file}")
         lab.qsub("-h", "-q", "short", "-l", "walltime=600")
         assert log.lines(f"version {version}: queuejob")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["-l", "ncpus=2"],
+        ["-l", "select=1:ncpus=2:mem=500mb+2:ncpus=1:mem=250mb"],
+        ["-l", "select=2:ncpus=3", "-l", "place=scatter"],
+        ["-l", "nodes=1:ppn=2"],
+        ["-l", "nodes=2:ppn=2,mem=1gb"],
+    ],
+    ids=" ".join,
+)
+def test_the_daemon_knows_the_size_at_queuejob_that_pbs_derives_later(
+    options: list[str], lab: Lab, tmp_path: Path
+) -> None:
+    peer = PeerDaemon(tmp_path)
+    peer.start()
+    try:
+        lab.install({**DEFAULTS, "events": AT_QUEUEJOB, "socket": str(peer.socket)}, tmp_path)
+        job = lab.qsub("-h", "-q", "short", *options)
+        (asked,) = peer.asked()
+    finally:
+        peer.stop()
+    known = read_request(json.dumps(asked).encode()).job
+    requested = lab.job(job)["Resource_List"]
+    memory = requested.get("mem")
+    assert (known.ncpus, known.nodect) == (requested["ncpus"], requested["nodect"])
+    assert known.mem == (None if memory is None else size(memory))
