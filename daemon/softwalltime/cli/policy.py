@@ -123,8 +123,6 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
         plan, runs, (), source=source, refused=recorded.refused, selection=options.recorded.selected,
         advice=Advice.of(advice),
     )  # fmt: skip
-    write = None
-    if options.plan is not None:
-        write = partial(write_plan, file=options.plan, found=advice, simulated=figures)
+    write = partial(write_plan, file=options.plan, found=advice, simulated=figures)
     text = partial(print_schedules, label=options.recorded.label)
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)

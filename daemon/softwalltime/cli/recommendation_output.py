@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 def write_plan(
-    output: Output, file: Path, found: "Recommendation", simulated: "SimulationFigures | SimulationSkipped", *,
+    output: Output, file: Path | None, found: "Recommendation", simulated: "SimulationFigures | SimulationSkipped", *,
     err: bool = False,
 ) -> None:  # fmt: skip
     """Write the plan of a recommendation to switch a policy on, and print what was done.
 
+    :param file: ``None``: no plan is asked for.
     :param err: print it on standard error, as where standard output holds a document.
     :raises SourceError: if the file cannot be written.
     """
+    if file is None:
+        return
     from softwalltime.predict.policy.plan_file import plan_text
     from softwalltime.reports.plan import plan_of
     from softwalltime.reports.recommendation import Verdict

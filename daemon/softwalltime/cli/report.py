@@ -115,10 +115,8 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
             f"{name}: {document.jobs:,} jobs, {document.scored:,} scored\n{document.advice.sentence}", err=printed
         )
 
-    write = None
-    if options.plan is not None:
-        found, simulated = report.recommendation, report.simulation
-        write = partial(write_plan, file=options.plan, found=found, simulated=simulated, err=printed)
+    found, simulated = report.recommendation, report.simulation
+    write = partial(write_plan, file=options.plan, found=found, simulated=simulated, err=printed)
     document = ReportDocument.of(report, str(options.file), selected)
     return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
 

@@ -154,9 +154,7 @@ def find_order(given: "TuneOptions") -> Result[OrderDocument]:
     )
     front = {trial.waits.setting.name for trial in search.front}
     text = partial(_print, label=given.recorded.label, front=front, seeds=len(given.seeds))
-    write = None
-    if given.plan is not None:
-        write = partial(write_plan, file=given.plan, found=recommended, simulated=search.figures)
+    write = partial(write_plan, file=given.plan, found=recommended, simulated=search.figures)
     return Result(
         document, text, 1 if tally.broken else 0, problems(tally), rows=[_row(tried) for tried in rows], then=write
     )

@@ -87,9 +87,7 @@ def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
         advice=Advice.of(advice),
     )
     text = partial(_print, label=options.recorded.label, shown=shown, simulated=simulated)
-    write = None
-    if options.plan is not None:
-        write = partial(write_plan, file=options.plan, found=advice, simulated=simulated)
+    write = partial(write_plan, file=options.plan, found=advice, simulated=simulated)
     return Result(document, text, 1 if tally.broken else 0, problems(tally), then=write)
 
 
@@ -100,11 +98,8 @@ def _tried(options: TuneOptions, workload: Recorded, specs: list[str], split: Sp
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="softwalltime-"))
         snapshot = take(workload, Path(folder) / "jobs.parquet")
         # All others are compared with the baseline, which takes the least time.
-        limits = {BASELINE: UNLIMITED}
-        tasks = [
-            TrialTask("", snapshot, spec, split.parts, options.minimum, limits.get(spec, options.timeout))
-            for spec in specs
-        ]
+        limits = dict.fromkeys(specs, options.timeout) | {BASELINE: UNLIMITED}
+        tasks = [TrialTask("", snapshot, spec, split.parts, options.minimum, limits[spec]) for spec in specs]
         done = saved_trials(tasks, kept)
         todo = [task for task in tasks if task not in done]
         trials = stack.enter_context(closing(run_trials(todo, local_workers(options.processes), kept)))

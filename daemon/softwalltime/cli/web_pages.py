@@ -23,8 +23,7 @@ from softwalltime.cli import me, me_plan
 from softwalltime.cli.daemon import ask_status
 from softwalltime.cli.overview import overview
 from softwalltime.cli.qsub_options import JobRequest
-from softwalltime.cli.web_staff import Staff, staff_sections
-from softwalltime.cli.web_tables import Section
+from softwalltime.cli.web_staff import Section, Staff, staff_sections
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.core.formatting import duration, local_time, moment, printable, time_range
 from softwalltime.core.settings import Settings

@@ -4,12 +4,12 @@ import grp
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
 from sqlalchemy import Row
 
-from softwalltime.cli.web_tables import Section
 from softwalltime.core.errors import StoreError
 from softwalltime.core.formatting import duration, number, percent, printable, walltime
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column, time_cell
@@ -24,6 +24,22 @@ STAFF_CACHE_S = 60.0
 Columns = dict[TextColumn, Callable[[Row[Any]], Cell | str]]
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of a page with its caption.
+
+    ``kind``: cards (on a narrow screen each row is a card), heat, or plain.  ``query``: the parameter of the address
+    that chooses one of its pages.
+    """
+
+    caption: str
+    table: TextTable
+    kind: str = "cards"
+    query: str = ""
+    page: int = 1
+    pages: int = 1
 
 
 class Staff:

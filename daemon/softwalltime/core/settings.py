@@ -28,10 +28,6 @@ ACCOUNT = "softwalltime"
 """Default user of the daemon, unless its socket has another owner."""
 
 
-def user_file() -> Path:
-    return _xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml"
-
-
 def default_data_dir() -> Path:
     if os.geteuid() == 0:
         return Path("/var/lib/softwalltime")
@@ -182,7 +178,7 @@ def settings_files(config: Path | None = None) -> list[Path]:
     if config is not None:
         return [config]
     # Skip missing files, and files that only the daemon can read because of passwords.
-    files = (user_file(), SYSTEM_FILE)
+    files = (_xdg("XDG_CONFIG_HOME", ".config") / "softwalltime.toml", SYSTEM_FILE)
     return [file for file in files if os.access(file, os.R_OK) and not (file != SYSTEM_FILE and _another_users(file))]
 
 

@@ -4,29 +4,19 @@ The columns are those of the statements in sql/queries/staff.sql; times are epoc
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, Row
 
 from softwalltime.store.queries import query
 
 
-class StaffRows(NamedTuple):
-    logs: Sequence[Row[Any]]
-    promises: Sequence[Row[Any]]
-    waiting: Sequence[Row[Any]]
-    decisions: Sequence[Row[Any]]
-
-
-def read_staff(connection: Connection, now: int, most: int) -> StaffRows:
-    """Return the rows.
+def read_staff(connection: Connection, now: int, most: int) -> list[Sequence[Row[Any]]]:
+    """Return the rows of logs, promises, waiting jobs and decisions.
 
     :param now: epoch seconds.
     :param most: maximum waiting jobs, and decisions.
     """
-    return StaffRows(
-        connection.execute(query("staff_logs")).all(),
-        connection.execute(query("staff_promises")).all(),
-        connection.execute(query("staff_waiting"), {"now": now, "most": most}).all(),
-        connection.execute(query("staff_decisions"), {"most": most}).all(),
-    )
+    values = {"now": now, "most": most}
+    names = ("staff_logs", "staff_promises", "staff_waiting", "staff_decisions")
+    return [connection.execute(query(name), values).all() for name in names]

@@ -6,7 +6,7 @@ submitted in the first 30 days, at most half of the log, are not scored.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
@@ -59,12 +59,12 @@ def scored_jobs(workload: Workload) -> Flags:
     return scored
 
 
-def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], None] = lambda _: None) -> AllAnswers:
+def ask_all(workload: Workload, entry: EntryProcess) -> AllAnswers:
     """Put all events and questions to a predictor.
 
     :raises EntryError: if the predictor fails.
     """
-    scored, found = scored_jobs(workload), {when: _Gathered() for when in WHEN}
+    scored, found = scored_jobs(workload), {when: list[tuple[int, list[float]]]() for when in WHEN}
     happened: list[Happened] = []
     later: list[tuple[int, int, str, Submission]] = []
     ended: dict[str, int] = defaultdict(int)
@@ -74,7 +74,7 @@ def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], N
         """Return whether the answer is a distribution."""
         answer = entry.ask(Question(happened, submission, now, AFTER_S.get(when, 0)))
         happened.clear()
-        found[when].add(number, answer)
+        found[when].append((number, answer))
         return len(answer) > 1
 
     def ask_later(until: int) -> None:
@@ -82,7 +82,7 @@ def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], N
             now, number, when, submission = heappop(later)
             ask(number, when, now, submission)
 
-    for stride in workload.stream(everything=True, progress=progress):
+    for stride in workload.stream(everything=True):
         for kind, number, job, now, taught in zip(*stride, strict=True):
             ask_later(now)
             if kind == Kind.SUBMITTED:
@@ -99,20 +99,14 @@ def ask_all(workload: Workload, entry: EntryProcess, progress: Callable[[int], N
             if teaches:
                 ended[job.submission.user] += 1
     (seconds,) = entry.ask(Question(happened))
-    return AllAnswers({when: some.answers() for when, some in found.items()}, of_user, seconds)
+    return AllAnswers({when: _gathered(rows) for when, rows in found.items()}, of_user, seconds)
 
 
-class _Gathered:
-    def __init__(self) -> None:
-        self._jobs: list[int] = []
-        self._seconds: list[float] = []
-        self._quantiles: list[list[float]] = []
-
-    def add(self, job: int, answer: list[float]) -> None:
-        self._jobs.append(job)
-        self._seconds.append(answer[0] if answer else np.nan)
-        self._quantiles.append(answer[1:] or [np.nan] * len(LEVELS))
-
-    def answers(self) -> MomentAnswers:
-        quantiles = np.array(self._quantiles, np.float64).reshape(-1, len(LEVELS))
-        return MomentAnswers(np.array(self._jobs, np.int64), np.array(self._seconds, np.float64), quantiles)
+def _gathered(rows: Sequence[tuple[int, list[float]]]) -> MomentAnswers:
+    """:param rows: number of the job and answer."""
+    nothing = [np.nan] * len(LEVELS)
+    return MomentAnswers(
+        np.array([job for job, _ in rows], np.int64),
+        np.array([answer[0] if answer else np.nan for _, answer in rows], np.float64),
+        np.array([answer[1:] or nothing for _, answer in rows], np.float64).reshape(-1, len(LEVELS)),
+    )

@@ -12,12 +12,16 @@ from softwalltime.measure.simulation.differences import Interval
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """Texts of a table; ``rows``: the published figure of a row, by its texts, or by its first value without any."""
+    """Texts of a table; ``rows``: the published figure of a row, by its texts, or by its first value without any.
+
+    ``columns``: published values for columns of their own, by the first value of a row.
+    """
 
     title: str
     published: str = ""
     setting: str = ""
     rows: Mapping[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Sequence[float]] = field(default_factory=dict)
 
     def completed(self, table: Table) -> Table:
         """Return the table with its texts, and its published figures in a last column."""

@@ -22,6 +22,7 @@ from softwalltime.measure.experiments.distributions import (
     mean_in,
     weeks_of,
 )  # fmt: skip
+from softwalltime.measure.experiments.papers import paper_text
 from softwalltime.measure.experiments.result_tables import Cell, PaperResults, Table
 from softwalltime.measure.experiments.study import Study, available
 from softwalltime.measure.experiments.trials import Compared, Trials, simulate_all
@@ -40,27 +41,10 @@ MAX_RUNTIME_S = 7 * DAY
 """Maximum runtime in seconds; longer jobs are omitted (section 5.1)."""
 
 SYSTEMS = ("COARE", "Gaia", "MetaCentrum2", "CEA-Curie", "HPC2N Seth")
-PUBLISHED_WAIT = {
-    USER: (4.89, 260.96, 28.21, 313.94, 93.38),
-    "EASY++ (power)": (5.01, 289.54, 28.09, 234.94, 111.13),
-    "EASY++ (simple)": (4.88, 185.93, 21.50, 237.62, 108.66),
-    "regression (power)": (4.95, 247.22, 25.68, 183.37, 53.09),
-    "regression (simple)": (5.16, 243.91, 25.75, 171.31, 52.61),
-    "power": (4.85, 1148.76, 28.05, 148.20, 70.00),
-    "simple": (4.90, 1137.67, 26.93, 151.41, 59.63),
-}
-"""Table 4: mean wait in minutes on each of the systems."""
-PUBLISHED_SLOWDOWN = {
-    USER: (29447, 1182, 806, 958, 637),
-    "EASY++ (power)": (160, 53, 813, 53, 655),
-    "EASY++ (simple)": (160, 53, 822, 53, 655),
-    "regression (power)": (259, 412, 739, 567, 2),
-    "regression (simple)": (259, 412, 739, 567, 2),
-    "power": (30, 5, 6, 19, 16),
-    "simple": (30, 5, 6, 19, 16),
-}
-"""Table 5: mean bounded slowdown (10 s) on each of the systems."""
-
+PUBLISHED_WAIT = paper_text("rubio2021").tables["table4"].columns
+"""Mean wait in minutes on each of the systems."""
+PUBLISHED_SLOWDOWN = paper_text("rubio2021").tables["table5"].columns
+"""Mean bounded slowdown (10 s) on each of the systems."""
 SHORTEST_S = 10
 """Bound of the slowdown in seconds (equation 2)."""
 

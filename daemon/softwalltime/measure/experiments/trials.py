@@ -23,7 +23,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.runs import run
 from softwalltime.measure.simulation.schedule_metrics import bounded_slowdowns, measure, waits
 from softwalltime.measure.simulation.shaking import shaken
-from softwalltime.measure.simulation.simulated_jobs import Floats, Jobs, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 
 Figures = dict[str, float | None]
 """Metrics by name; ``None``: no job has it."""
@@ -81,19 +81,14 @@ def schedule_figures(part: WorkloadPart, outcome: ScheduleOutcome, processors: i
     wait, run = waits(jobs, outcome)[counted], outcome.duration[counted]
     figures["killed"] = float((run < np.array(jobs.runtime, np.int64)[counted]).mean())
     figures["bsld600_mean"] = float(bounded_slowdowns(wait, run, 600).mean())
-    priority = _priorities(jobs, outcome, policy)[counted]
+    priority = wait.astype(np.float64)
+    if policy.order == "wfp":
+        # By the user's walltime (equation 5).
+        relative = priority / np.array(jobs.walltime, np.float64)[counted]
+        priority = relative * relative * relative * np.array(jobs.processors, np.float64)[counted]
     total = float(priority.sum())
     figures["priority_wait"] = float((wait * priority).sum() / total) if total else 0.0
     return figures
-
-
-def _priorities(jobs: Jobs, outcome: ScheduleOutcome, policy: SchedulerPolicy) -> Floats:
-    """Return each job's priority at its start: WFP by the user's walltime (Tang et al. 2013, eq. 5), else its wait."""
-    wait = waits(jobs, outcome).astype(np.float64)
-    if policy.order != "wfp":
-        return wait
-    relative = wait / np.array(jobs.walltime, np.float64)
-    return relative * relative * relative * np.array(jobs.processors, np.float64)
 
 
 @dataclass(frozen=True, slots=True)
