@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,11 @@ RECORDS = 50
 TIMES = 3
 ONE_BY_ONE = """
 import sys, psycopg
+from collections import Counter
 from softwalltime.accounting import pbs_records
-kind, job_id, message = pbs.split(sys.argv[2].encode())
-job = job_of(pbs.completed_values(job_id, message, "alone"))
+from softwalltime.core.jobs import job_of
+kind, job_id, message = pbs_records.split(sys.argv[2].encode())
+job = job_of(pbs_records.completed_values(job_id, message, "alone", Counter()))
 with psycopg.connect(sys.argv[1]) as connection:
     connection.execute(
         "INSERT INTO softwalltime.completed_jobs (ctime, end_time, runtime, walltime, server, job_id, user_name, state)"
@@ -113,7 +116,7 @@ def daily_files(files: list[Path], folder: Path) -> Path:
 
 def copy(dsn: str, files: list[Path]) -> float:
     """Seconds that it takes to COPY the same rows, made ready before, into an empty table with its indexes."""
-    jobs = list(map(values_of, read_jobs(files, Tally(), server="copy")))
+    jobs = [values_of(replace(job, server="copy")) for job in read_jobs(files, Tally())]
     prepared = [prepare_jobs(jobs[first : first + 10_000]) for first in range(0, len(jobs), 10_000)]
     engine = connect(dsn)
     with engine.begin() as connection:
