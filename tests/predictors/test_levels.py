@@ -1,5 +1,7 @@
 """The correction of quantiles: ranges hold their share of the jobs, and other quantiles have the least loss."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -109,3 +111,18 @@ def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
         plain.learn(shares, log_share, WALLTIME, 3, 1.0)
         disturbed.learn(shares, log_share, WALLTIME * (1e6 if number == 1000 else 1), 3, 1.0)
     assert disturbed.corrected_levels == pytest.approx(plain.corrected_levels, abs=0.01)
+
+
+def test_the_range_of_half_of_the_jobs_holds_half_of_the_runtimes_in_whole_seconds() -> None:
+    """A range of few seconds holds many runtimes at its ends."""
+    chance, levels, held = np.random.default_rng(1), Levels(LevelShift()), []
+    shares = np.zeros(SIZE)
+    shares[bin_of(-math.log(1000)) : bin_of(-math.log(50))] = 1.0
+    shares /= shares.sum()
+    for number in range(6000):
+        runtime = round(math.exp(chance.uniform(0, math.log(20))))
+        if number >= 3000:
+            values = Quantiles(shares, 0.0, levels.corrected_levels)
+            held.append(values[100] * 1000.0 - 0.5 <= runtime <= values[300] * 1000.0 + 0.5)
+        levels.learn(shares, math.log(runtime / 1000.0), 1000.0, 3, 1.0)
+    assert np.mean(held) == pytest.approx(0.5, abs=0.05)

@@ -54,6 +54,8 @@ _PROBABILITIES: list[float] = KNOTS.tolist()
 _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
 _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
+ROUNDING_S = 0.5
+"""Runtimes are whole seconds: one is inside a range that it would be in before rounding."""
 Directions = list[tuple[int, float]]
 
 FIRST_JOBS_LIMITS = (0, 5, 20)
@@ -144,8 +146,10 @@ class Levels:
         # A job that reaches its walltime is inside a range that ends at the walltime.
         outside = (at > max(levels[: _HIGH + 1])) + (at <= levels[_LOW] and not reaches)
         by_share = [(_LOW, OUTSIDE_SHARE - outside)]
-        for knot in _BY_SHARE:
-            inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
+        for knot, rounding in zip(_BY_SHARE, (ROUNDING_S, -ROUNDING_S), strict=True):
+            seconds = max(math.exp(log_share) * walltime + rounding, ROUNDING_S)
+            rounded = at if reaches else part_below(below, math.log(seconds / walltime))
+            inside = rounded <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
             by_share.append((knot, _PROBABILITIES[knot] - inside))
         by_loss = [(knot, _PROBABILITIES[knot] - (at <= levels[knot])) for knot in _BY_LOSS]
         sides = np.minimum(np.maximum(np.array(levels)[_BY_LOSS] + _SIDES, 0.0), 1.0)
