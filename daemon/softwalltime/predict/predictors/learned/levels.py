@@ -55,19 +55,20 @@ _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in 
 _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
 ROUNDING_S = 0.5
-"""Runtimes are whole seconds: one is inside a range that it would be in before rounding."""
+"""Runtimes are whole seconds: one is inside a range if it may have been before it was rounded."""
 Directions = list[tuple[int, float]]
+"""Knots, and the directions in which a job moves their levels."""
 
 FIRST_JOBS_LIMITS = (0, 5, 20)
-"""Upper limits of the user's ended jobs for separate situations at submission."""
+"""Upper limits of the user's ended jobs for separate corrections at submission."""
+FIRST_OF_FEW = 0.03
+"""Step of the first job in these corrections: such jobs are rare, and their errors large."""
+FIRST_OF_MANY = (FIRST, 0.002)
+"""Steps of the first job in the correction for users with more jobs: by share, by loss."""
 WALLTIMES_S = (3600, 14_400, 86_400)
 """Upper limits of the walltime, in seconds, for separate corrections at submission."""
 FIRST_OF_WALLTIME = (0.015, 0.01)
 """Steps of the first job in the corrections by walltime: by share, by loss."""
-FIRST_OF_MANY = (FIRST, 0.002)
-"""Those in the correction for users with more jobs than :data:`FIRST_JOBS_LIMITS`."""
-FIRST_OF_FEW = 0.03
-"""Step of the first job in these situations: such jobs are rare, and their errors large."""
 RUNS_S = (60, 600, 3600, 14_400)
 """Elapsed seconds at which a running job enters the next situation; before the first it waits or starts."""
 LATE_SHARES = (0.5, 0.75)
