@@ -1,5 +1,7 @@
 """The correction of quantiles: ranges hold their share of the jobs, and other quantiles have the least loss."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,10 +18,11 @@ from softwalltime.predict.predictors.learned.distribution import (
     bin_of,
     logs_at,
 )
-from softwalltime.predict.predictors.learned.levels import Levels
+from softwalltime.predict.predictors.learned.levels import Levels, LevelShift
 from tests.predictors.distributions import masses
 
-WALLTIME = 1000.0
+WALLTIME = 1e9
+"""Long, such that all bins are longer than a second."""
 
 
 def log_share_of(found: int) -> float:
@@ -30,7 +33,7 @@ def log_share_of(found: int) -> float:
 @given(st.lists(st.tuples(masses, st.integers(0, REACHES)), min_size=1, max_size=5), st.floats(1, 1e9))
 def test_levels_ascend_from_0_to_1(jobs: object, walltime: float) -> None:
     assert isinstance(jobs, list)
-    levels = Levels()
+    levels = Levels(LevelShift())
     for shares, found in jobs:
         levels.learn((shares + 1e-6) / (shares + 1e-6).sum(), (found - REACHES) / STEPS, walltime, 3, 1.0)
         assert levels.corrected_levels[0] == 0
@@ -43,7 +46,7 @@ def test_ranges_hold_their_share_where_jobs_reach_their_walltime() -> None:
     """A distribution that is too wide, and jobs that reach their walltime in one of three cases."""
     chance = np.random.default_rng(1)
     shares = np.full(SIZE, 1 / SIZE)
-    levels, held = Levels(), []
+    levels, held = Levels(LevelShift()), []
     for number in range(12_000):
         found = REACHES if chance.random() < 0.3 else int(chance.integers(SIZE // 3, SIZE // 2))
         if number >= 6000:
@@ -67,7 +70,7 @@ def test_quantiles_have_nearly_the_least_loss_that_levels_can_give(width: float)
     kinds = [kind / kind.sum() for kind in kinds]
     kinds[0] *= 0.7
     kinds[0][REACHES] += 0.3
-    levels, seen, asked = Levels(), [], []
+    levels, seen, asked = Levels(LevelShift()), [], []
     for number in range(9000):
         kind = number % 2
         reaches = kind == 0 and chance.random() < 0.3
@@ -91,7 +94,7 @@ def test_quantiles_have_nearly_the_least_loss_that_levels_can_give(width: float)
 
 
 def test_a_job_of_a_burst_counts_in_ranges_and_not_in_losses() -> None:
-    levels = Levels()
+    levels = Levels(LevelShift())
     for _ in range(1000):
         levels.learn(np.full(SIZE, 1 / SIZE), log_share_of(SIZE // 20), WALLTIME, 3, 0.0)
     by_loss, range_ends = [0.1, 0.5, 0.95], [0.05, 0.25, 0.75]
@@ -102,9 +105,24 @@ def test_a_job_of_a_burst_counts_in_ranges_and_not_in_losses() -> None:
 def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
     """The usual width follows it by one step of at most a few times the width."""
     chance, shares = np.random.default_rng(3), np.full(SIZE, 1 / SIZE)
-    plain, disturbed = Levels(), Levels()
+    plain, disturbed = Levels(LevelShift()), Levels(LevelShift())
     for number in range(3000):
         log_share = log_share_of(bin_of(float(chance.normal(-3, 0.5))))
         plain.learn(shares, log_share, WALLTIME, 3, 1.0)
         disturbed.learn(shares, log_share, WALLTIME * (1e6 if number == 1000 else 1), 3, 1.0)
     assert disturbed.corrected_levels == pytest.approx(plain.corrected_levels, abs=0.01)
+
+
+def test_the_range_of_half_of_the_jobs_holds_half_of_the_runtimes_in_whole_seconds() -> None:
+    """A range of few seconds holds many runtimes at its ends."""
+    chance, levels, held = np.random.default_rng(1), Levels(LevelShift()), []
+    shares = np.zeros(SIZE)
+    shares[bin_of(-math.log(1000)) : bin_of(-math.log(50))] = 1.0
+    shares /= shares.sum()
+    for number in range(6000):
+        runtime = round(math.exp(chance.uniform(0, math.log(20))))
+        if number >= 3000:
+            values = Quantiles(shares, 0.0, levels.corrected_levels)
+            held.append(values[100] * 1000.0 - 0.5 <= runtime <= values[300] * 1000.0 + 0.5)
+        levels.learn(shares, math.log(runtime / 1000.0), 1000.0, 3, 1.0)
+    assert np.mean(held) == pytest.approx(0.5, abs=0.05)

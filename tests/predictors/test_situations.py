@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from softwalltime.predict.predictors.learned.distribution import KNOTS, SIZE, Quantiles, remaining
-from softwalltime.predict.predictors.learned.levels import FIRST_JOBS_LIMITS, RUNS_S, Situations
+from softwalltime.predict.predictors.learned.distribution import KNOTS, SIZE, STEPS, Quantiles, remaining
+from softwalltime.predict.predictors.learned.levels import FIRST_JOBS_LIMITS, RUNS_S, WALLTIMES_S, Situations
 
-WALLTIME = 86_400.0
+WALLTIME, OTHER_WALLTIME = 86_400.0, 600.0
 
 
 def untouched(situations: Situations) -> list[bool]:
     """Which levels are as at first: of submissions by the user's jobs, then of running jobs by what they ran."""
-    submitted = [situations.submitted(jobs) for jobs in (*FIRST_JOBS_LIMITS, 1000)]
+    submitted = [situations.submitted(jobs, OTHER_WALLTIME) for jobs in (*FIRST_JOBS_LIMITS, 1000)]
     running = [situations.running(elapsed, WALLTIME) for elapsed in (0.0, *RUNS_S, WALLTIME / 2)]
     return [levels.corrected_levels is KNOTS for levels in (*submitted, *running)]
 
@@ -23,8 +23,38 @@ def untouched(situations: Situations) -> list[bool]:
 )
 def test_a_submission_is_corrected_by_those_of_users_with_as_many_jobs(jobs: int, place: int) -> None:
     situations = Situations()
-    situations.submitted(jobs).learn(np.full(SIZE, 1 / SIZE), -1.0, WALLTIME, 1, 1.0)
+    situations.submitted(jobs, WALLTIME).learn(np.full(SIZE, 1 / SIZE), -1.0, WALLTIME, 1, 1.0)
     assert [number for number, same in enumerate(untouched(situations)) if not same] == [place]
+
+
+@pytest.mark.parametrize(("walltime", "place"), [(3600, 0), (3601, 1), (14_400, 1), (86_400, 2), (86_401, 3)])
+def test_a_submission_is_corrected_by_those_of_other_users_with_like_walltimes(walltime: float, place: int) -> None:
+    situations = Situations()
+    situations.submitted(0, walltime).learn(np.full(SIZE, 1 / SIZE), -1.0, walltime, 1, 1.0)
+    others = [situations.submitted(1000, limit).corrected_levels for limit in (*WALLTIMES_S, 1e6)]
+    assert [number for number, levels in enumerate(others) if levels is not KNOTS] == [place]
+
+
+def test_ranges_hold_their_share_for_each_kind_of_user_and_each_walltime() -> None:
+    """Distributions are too narrow for a user's first jobs and too wide for long walltimes."""
+    chance, situations = np.random.default_rng(1), Situations()
+    shares = np.exp(-(((np.arange(SIZE) - SIZE / 2) / 20) ** 2) / 2)
+    shares /= shares.sum()
+    kinds = [(jobs, walltime) for jobs in (0, 1000) for walltime in (OTHER_WALLTIME, 2 * WALLTIME)]
+    held: dict[tuple[int, float], list[tuple[bool, bool]]] = {kind: [] for kind in kinds}
+    for number in range(10_000):
+        jobs, walltime = kind = kinds[number % 4]
+        width = (1.2 if jobs == 0 else 1.0) / (1.5 if walltime > WALLTIME else 1.0)
+        log_share = -SIZE / 2 / STEPS + chance.normal(0, 20 / STEPS) * width
+        levels = situations.submitted(jobs, walltime)
+        if number >= 5000:
+            values = Quantiles(shares, 0.0, levels.corrected_levels)
+            held[kind].append(
+                (values[100] <= math.exp(log_share) <= values[300], values[20] <= math.exp(log_share) <= values[380])
+            )
+        levels.learn(shares, log_share, walltime * 1e6, 6, 1.0)
+    for kind in kinds:
+        assert np.mean(held[kind], axis=0) == pytest.approx([0.5, 0.9], abs=0.05)
 
 
 def test_a_job_that_ended_teaches_each_situation_that_it_ran_through() -> None:

@@ -183,7 +183,8 @@ class Calibrated(Predictor):
         later = now - submission.submitted > SUBMISSION_WINDOW_S
         situations = self._situations
         after = later or elapsed > 0
-        levels = situations.running(elapsed, walltime) if after else situations.submitted(known.ended.shape[1])
+        user_jobs = known.ended.shape[1]
+        levels = situations.running(elapsed, walltime) if after else situations.submitted(user_jobs, walltime)
         quantiles = Quantiles(shares, least, levels.corrected_levels)
         log_price = self._prices[LATER if later else AT_SUBMISSION].log
         number = self._number(shares, quantiles, walltime, log_price)
@@ -261,7 +262,7 @@ class Calibrated(Predictor):
             return
         shares, user_jobs = adjusted
         weight, log_share = self._recent.discount(job[4], self._day, per_sample), row[of.RUNTIME] - row[of.WALLTIME]
-        self._situations.submitted(user_jobs).learn(shares, log_share, walltime, per_sample, weight)
+        self._situations.submitted(user_jobs, walltime).learn(shares, log_share, walltime, per_sample, weight)
         if not waited(row, SUBMISSION_WINDOW_S):
             self._situations.learn_running(shares, log_share, walltime, per_sample, weight)
         sampled = max(self._settled - UNSAMPLED_JOBS, 0) // JOBS_PER_SAMPLE

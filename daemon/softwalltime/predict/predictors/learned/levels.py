@@ -1,4 +1,4 @@
-"""Calibrate quantiles from ended jobs, by situation: first jobs of a user, other submissions, running jobs.
+"""Calibrate quantiles from ended jobs: by the user's jobs and walltime at submission, then by elapsed time.
 
 In a distribution that is too narrow, the true 0.9 quantile is above level 0.9.  The level of each of :data:`KNOTS` is
 learnt separately, by a step for each job; between the knots, levels are interpolated linearly.
@@ -11,6 +11,8 @@ learnt separately, by a step for each job; between the knots, levels are interpo
 
 Distributions are too narrow for a user's first jobs; given how long a job runs, they are too wide.  One correction for
 all would mix both, so each situation learns its own (Mondrian categories: Vovk, Lindsay, Nouretdinov & Gammerman 2003).
+Few first jobs have each walltime, so a submission has the sum of a correction by the user's number of jobs and one by
+walltime, and both learn from it (groups that overlap: Gibbs, Cherian & Candès 2025).
 """
 
 import math
@@ -46,40 +48,88 @@ WIDTH_MEMORY_STEPS = 500
 OUTSIDE_SHARE = 0.1
 """Target share of the jobs outside the widest range."""
 _MIN_PROBABILITY = 0.001
-_FLOOR: Floats = np.where(KNOTS < 1.0, np.minimum(KNOTS, _MIN_PROBABILITY), 1.0)
-_CEILING: Floats = np.where(KNOTS > 0.0, np.maximum(KNOTS, 1.0 - _MIN_PROBABILITY), 0.0)
+_BOUNDS = [(0.0, 0.0), *[(_MIN_PROBABILITY, 1.0 - _MIN_PROBABILITY)] * (len(KNOTS) - 2), (1.0, 1.0)]
 _SIDES: Floats = np.array([[-WIDTH_LEVELS], [WIDTH_LEVELS]])
 _PROBABILITIES: list[float] = KNOTS.tolist()
 _LOW, *_BY_SHARE, _HIGH = (_PROBABILITIES.index(probability) for probability in (0.05, 0.25, 0.75, 0.95))
 _BY_LOSS = [_PROBABILITIES.index(probability) for probability in (0.1, 0.5, 0.95)]
 
+ROUNDING_S = 0.5
+"""Runtimes are whole seconds: one is inside a range if it may have been before it was rounded."""
+Directions = list[tuple[int, float]]
+"""Knots, and the directions in which a job moves their levels."""
+
 FIRST_JOBS_LIMITS = (0, 5, 20)
-"""Upper limits of the user's ended jobs for separate situations at submission."""
+"""Upper limits of the user's ended jobs for separate corrections at submission."""
 FIRST_OF_FEW = 0.03
-"""Step of the first job in these situations: such jobs are rare, and their errors large."""
+"""Step of the first job in these corrections: such jobs are rare, and their errors large."""
+FIRST_OF_MANY = (FIRST, 0.002)
+"""Steps of the first job in the correction for users with more jobs: by share, by loss."""
+WALLTIMES_S = (3600, 14_400, 86_400)
+"""Upper limits of the walltime, in seconds, for separate corrections at submission."""
+FIRST_OF_WALLTIME = (0.015, 0.01)
+"""Steps of the first job in the corrections by walltime: by share, by loss."""
 RUNS_S = (60, 600, 3600, 14_400)
 """Elapsed seconds at which a running job enters the next situation; before the first it waits or starts."""
 LATE_SHARES = (0.5, 0.75)
 """Shares of the walltime at which the last situation is learnt; it begins at the first one."""
 
 
-class Levels:
-    """The level of each knot; for knots learnt by loss, also the usual width of the distributions there."""
+class LevelShift:
+    """What one class of jobs adds to the level of each knot; for knots learnt by loss, also the usual width there."""
 
-    __slots__ = ("_first", "_jobs", "_learnt", "_of_knot", "_usual", "corrected_levels")
+    __slots__ = ("_first", "_jobs", "_usual", "added", "learnt")
 
-    def __init__(self, first: float = FIRST) -> None:
-        """Begin with no correction; ``first`` is the step of the first job."""
-        self._first = first
+    def __init__(self, by_share: float = FIRST, by_loss: float = FIRST) -> None:
+        """Begin with no correction; the steps of the first job, of levels that are learnt by share and by loss."""
+        self._first = by_share, by_loss
         self._jobs = 0
-        self._of_knot = KNOTS.tolist()
         self._usual = [0.0] * len(_BY_LOSS)
-        self._learnt = 0
-        self.corrected_levels: Floats = KNOTS
+        self.added = [0.0] * len(KNOTS)
+        """Added to the level of each knot."""
+        self.learnt = 0
+        """Number of updates."""
+
+    def update(self, shares: Directions, losses: Directions, widths: list[float], jobs: int, weight: float) -> None:
+        """Move the levels by one step; see :meth:`.Levels.learn`.
+
+        :param shares: each knot that is learnt by share, and its direction.
+        :param losses: each knot that is learnt by loss, and its direction.
+        :param widths: the width of the distribution at the latter, in seconds.
+        """
+        by_share, by_loss = (first / (1 + self._jobs / HALF_STEP_JOBS) for first in self._first)
+        self._jobs += jobs
+        self.learnt += 1
+        added, step = self.added, by_share + MIN_SHARE_STEP * jobs
+        for knot, direction in shares:
+            added[knot] += step * direction
+        step = weight * (by_loss + MIN_LOSS_STEP * jobs)
+        for place, ((knot, direction), width) in enumerate(zip(losses, widths, strict=True)):
+            usual = self._usual[place] or width
+            width = min(width, MAX_RELATIVE_WIDTH * usual)
+            self._usual[place] = usual = usual + (width - usual) / min(self.learnt, WIDTH_MEMORY_STEPS)
+            added[knot] += step * width / max(usual, _MIN_PROBABILITY) * direction
+
+
+class Levels:
+    """The level of each knot: its probability, and the corrections of all classes that a job belongs to."""
+
+    __slots__ = ("_corrected_levels", "_corrections", "_learnt")
+
+    def __init__(self, *corrections: LevelShift) -> None:
+        self._corrections = corrections
+        self._corrected_levels, self._learnt = KNOTS, 0
+
+    @property
+    def corrected_levels(self) -> Floats:
         """The levels of :data:`KNOTS`, ascending."""
+        learnt = sum(correction.learnt for correction in self._corrections)
+        if learnt != self._learnt:
+            self._corrected_levels, self._learnt = np.maximum.accumulate(_bounded(self._sums())), learnt
+        return self._corrected_levels
 
     def learn(self, shares: Floats, log_share: float, walltime: float, jobs: int, weight: float) -> None:
-        """Update the levels by an ended job.
+        """Update the corrections by an ended job.
 
         :param shares: the distribution of the job.
         :param log_share: the logarithm of its runtime / walltime.
@@ -87,44 +137,49 @@ class Levels:
         :param jobs: number of jobs for which this one stands.
         :param weight: weight of its loss, from 0 to 1; shares of the jobs are not weighted.
         """
-        below = shares.cumsum()
+        below, sums = shares.cumsum(), self._sums()
+        levels = _bounded(sums)
+        # Corrections that grew beyond a bound would be late to leave it.
+        for knot, (level, bound) in enumerate(zip(sums, levels, strict=True)):
+            if level != bound:
+                self._corrections[-1].added[knot] += bound - level
         at, reaches = part_below(below, log_share), bin_of(log_share) == REACHES
-        levels, first = self._of_knot, self._first / (1 + self._jobs / HALF_STEP_JOBS)
-        self._jobs += jobs
-        step = first + MIN_SHARE_STEP * jobs
-        above = at > self.corrected_levels[_HIGH]
         # A job that reaches its walltime is inside a range that ends at the walltime.
-        levels[_LOW] += step * (OUTSIDE_SHARE - above - (at <= levels[_LOW] and not reaches))
-        for knot in _BY_SHARE:
-            inside = at <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
-            levels[knot] += step * (_PROBABILITIES[knot] - inside)
-        step = weight * (first + MIN_LOSS_STEP * jobs)
-        self._learnt += 1
-        for place, (knot, width) in enumerate(zip(_BY_LOSS, self._widths(below, walltime), strict=True)):
-            usual = self._usual[place] or width
-            width = min(width, MAX_RELATIVE_WIDTH * usual)
-            self._usual[place] = usual = usual + (width - usual) / min(self._learnt, WIDTH_MEMORY_STEPS)
-            levels[knot] += step * width / max(usual, _MIN_PROBABILITY) * (_PROBABILITIES[knot] - (at <= levels[knot]))
-        bounded = np.minimum(np.maximum(levels, _FLOOR), _CEILING)
-        self._of_knot, self.corrected_levels = bounded.tolist(), np.maximum.accumulate(bounded)
+        outside = (at > max(levels[: _HIGH + 1])) + (at <= levels[_LOW] and not reaches)
+        by_share = [(_LOW, OUTSIDE_SHARE - outside)]
+        for knot, rounding in zip(_BY_SHARE, (ROUNDING_S, -ROUNDING_S), strict=True):
+            seconds = max(math.exp(log_share) * walltime + rounding, ROUNDING_S)
+            rounded = at if reaches else part_below(below, math.log(seconds / walltime))
+            inside = rounded <= levels[knot] and (_PROBABILITIES[knot] > 0.5 or not reaches)
+            by_share.append((knot, _PROBABILITIES[knot] - inside))
+        by_loss = [(knot, _PROBABILITIES[knot] - (at <= levels[knot])) for knot in _BY_LOSS]
+        sides = np.minimum(np.maximum(np.array(levels)[_BY_LOSS] + _SIDES, 0.0), 1.0)
+        short, long = np.exp(logs_at(below, sides)) * walltime
+        widths = (long - short).tolist()
+        for correction in self._corrections:
+            correction.update(by_share, by_loss, widths, jobs, weight / len(self._corrections))
 
-    def _widths(self, below: Floats, walltime: float) -> list[float]:
-        """Return the width in seconds of a distribution at the quantiles that are learnt by loss."""
-        middle = np.array(self._of_knot)[_BY_LOSS]
-        short, long = np.exp(logs_at(below, np.minimum(np.maximum(middle + _SIDES, 0.0), 1.0))) * walltime
-        return (long - short).tolist()  # type: ignore[no-any-return]  # tolist has no type
+    def _sums(self) -> list[float]:
+        return [sum(parts) for parts in zip(_PROBABILITIES, *(each.added for each in self._corrections), strict=True)]
+
+
+def _bounded(levels: list[float]) -> list[float]:
+    return [min(max(level, floor), ceiling) for level, (floor, ceiling) in zip(levels, _BOUNDS, strict=True)]
 
 
 class Situations:
     __slots__ = ("_after", "_submitted")
 
     def __init__(self) -> None:
-        self._submitted = [Levels(FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS] + [Levels(FIRST)]
-        self._after = [Levels(FIRST) for _ in range(len(RUNS_S) + 2)]
+        users = [*(LevelShift(FIRST_OF_FEW, FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS), LevelShift(*FIRST_OF_MANY)]
+        walltimes = [LevelShift(*FIRST_OF_WALLTIME) for _ in range(len(WALLTIMES_S) + 1)]
+        self._submitted = [[Levels(user, walltime) for walltime in walltimes] for user in users]
+        self._after = [Levels(LevelShift()) for _ in range(len(RUNS_S) + 2)]
 
-    def submitted(self, user_jobs: int) -> Levels:
-        """Return the levels of a submission, by the number of the user's jobs that have ended."""
-        return self._submitted[bisect_left(FIRST_JOBS_LIMITS, user_jobs)]
+    def submitted(self, user_jobs: int, walltime: float) -> Levels:
+        """Return the levels of a submission, by the number of the user's jobs that have ended and its walltime."""
+        of_user = self._submitted[bisect_left(FIRST_JOBS_LIMITS, user_jobs)]
+        return of_user[bisect_left(WALLTIMES_S, walltime)]
 
     def running(self, elapsed: float, walltime: float) -> Levels:
         """Return the levels of a job that waits, or has run for ``elapsed`` seconds."""
