@@ -16,7 +16,7 @@ from softwalltime.accounting.sacct import FIELDS, SacctTable
 from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.traces import TraceFormat
 from softwalltime.cli import run
-from softwalltime.core.errors import RecordError, UsageError
+from softwalltime.core.errors import RecordError
 from softwalltime.core.jobs import CompletedJob, Values, job_of, values_of
 from softwalltime.core.states import State
 from tests.samples import job
@@ -180,9 +180,12 @@ def test_another_package_adds_a_format(points: list[EntryPoint], tmp_path: Path)
     assert tally.machine == 64
 
 
-def test_a_format_that_cannot_be_loaded_is_named(points: list[EntryPoint], tmp_path: Path) -> None:
+def test_a_format_that_cannot_be_loaded_is_named_and_left_out(
+    points: list[EntryPoint], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     points.append(EntryPoint("broken", "no_such_module:FORMAT", traces.ENTRY_POINT_GROUP))
-    log = tmp_path / "log"
-    log.write_bytes(b"x\n")
-    with pytest.raises(UsageError, match=r"the trace format broken \(no_such_module:FORMAT\) cannot be loaded"):
-        list(read_jobs([log], Tally()))
+    table = tmp_path / "jobs.txt"
+    table.write_bytes(b"".join(line + b"\n" for line in (HEADER, JOB)))
+    assert len(list(read_jobs([table], Tally()))) == 1
+    (message,) = caplog.messages
+    assert message.startswith("the trace format broken (no_such_module:FORMAT) cannot be loaded")

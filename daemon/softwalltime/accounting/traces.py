@@ -4,6 +4,7 @@ Another package adds a format under the entry point group ``softwalltime.account
 attributes of :class:`TraceFormat`.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from softwalltime.accounting import sacct, swf
-from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import Values
+
+log = logging.getLogger(__name__)
 
 ENTRY_POINT_GROUP = "softwalltime.accounting.traces"
 
@@ -50,15 +52,12 @@ OWN = (TraceFormat(swf.begins, swf.Header), TraceFormat(sacct.begins, sacct.Sacc
 
 @cache
 def trace_formats() -> tuple[TraceFormat, ...]:
-    """Return the formats of this package, then those of others.
-
-    :raises UsageError: if one cannot be loaded.
-    """
+    """Return the formats of this package, then those of others; one that cannot be loaded is left out."""
     formats = [*OWN]
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             formats.append(point.load())
-        # Another package may raise any exception.
+        # Another package may raise any exception; logs must be read all the same.
         except Exception as error:
-            raise UsageError(f"the trace format {point.name} ({point.value}) cannot be loaded: {error}") from error
+            log.warning("the trace format %s (%s) cannot be loaded: %s; ask its author", point.name, point.value, error)
     return tuple(formats)
