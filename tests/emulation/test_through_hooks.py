@@ -119,12 +119,12 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
 
 def test_a_predictor_that_observes_the_queue_answers_as_in_the_fast_replay(database: str) -> None:
     # PBS sets the group after the hook has asked.
-    jobs = [replace(each, submission=replace(each.submission, group="staff")) for each in generate(70, seed=4, users=3)]
+    jobs = [replace(each, submission=replace(each.submission, group="staff")) for each in generate(50, seed=4, users=3)]
     workload, spec = Workload(jobs), "calibrated:statistic=median"
     fast = drive(workload, make(spec))
     comparison = compare(workload, passed(workload, spec, setting(database)), fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)
-    assert (fast.soft_walltimes > 0).sum() > 30, "too little was predicted to prove anything"
+    assert (fast.soft_walltimes > 0).sum() > 20, "too little was predicted to prove anything"
 
 
 def test_a_hook_that_asks_the_sql_functions_gets_the_same_and_leaves_the_environment_as_it_was(database: str) -> None:

@@ -1,6 +1,6 @@
 """The store's primary is killed and its standby promoted: the store still holds each record of the log exactly once.
 
-SOFTWALLTIME_TEST_FAILOVERS: how often; default 2.
+SOFTWALLTIME_TEST_FAILOVERS: how often; default 1.
 """
 
 import os
@@ -26,7 +26,7 @@ from tests.service.standby_pair import standby_pair
 from tests.service.stored import assert_as_the_log, positions_reach
 from tests.service.test_exactly_once import end, pbs_server, write_logs
 
-FAILOVERS = int(os.environ.get("SOFTWALLTIME_TEST_FAILOVERS", "2"))
+FAILOVERS = int(os.environ.get("SOFTWALLTIME_TEST_FAILOVERS", "1"))
 SECONDS = 2.0
 """About how long one failover takes here, with the new standby."""
 
@@ -85,7 +85,7 @@ def answers(socket: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("first_id", [4, 9, 40])
+@pytest.mark.parametrize("first_id", [4, 40])
 def test_jobs_that_the_store_has_lost_are_read_and_learnt_again(
     first_id: int, tmp_path: Path, database: str, engine: Engine
 ) -> None:

@@ -4,7 +4,7 @@ Actions in random order: PBS writes, or compresses an old log; a follower polls,
 commit; the standby of the store catches up; the store fails over to it and loses its newest commits, with or without an
 error on the connections.  In the end the store holds each record of the log once.
 
-SOFTWALLTIME_TEST_WALKS: number of random walks through the protocol for each test; default 6.
+SOFTWALLTIME_TEST_WALKS: number of random walks through the protocol for each test; default 3.
 """
 
 import gzip
@@ -25,7 +25,7 @@ from tests.service.test_exactly_once import write_logs
 
 pytestmark = pytest.mark.postgres
 
-WALKS = int(os.environ.get("SOFTWALLTIME_TEST_WALKS", "6"))
+WALKS = int(os.environ.get("SOFTWALLTIME_TEST_WALKS", "3"))
 STEPS = 50
 ACTIONS = {
     "pbs_writes": 8, "an_old_log_is_compressed": 1, "a_follower_polls": 8, "a_follower_is_killed": 1,
