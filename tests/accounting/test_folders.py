@@ -113,6 +113,17 @@ def test_other_files_are_recognised_and_what_to_do_is_said(content: bytes, what:
     )
 
 
+def test_a_log_that_begins_with_many_blank_lines_is_a_log(tmp_path: Path) -> None:
+    with opened(write(tmp_path / "20261120", b" \n" * 500 + b"\n" * 500 + RECORDS)) as log:
+        assert trace_format(log) is None
+
+
+def test_many_blank_lines_before_other_lines_take_no_time(tmp_path: Path) -> None:
+    """Each further line doubled it."""
+    with opened(write(tmp_path / "20261120", b"\n" * 500 + b"x\n" + RECORDS)) as log:
+        assert trace_format(log) is None
+
+
 @pytest.mark.parametrize("before", [SERVER_LOG, b"Nov 20 10:16:10 login1 sshd[812]: x\n", b"JobID|User|State\n"])
 def test_a_log_with_other_lines_before_its_records_is_a_log(before: bytes, tmp_path: Path) -> None:
     with opened(write(tmp_path / "20261120", before + RECORDS)) as log:

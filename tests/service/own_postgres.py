@@ -45,6 +45,13 @@ class OwnPostgres:
             suspend_postgres(self._data, signal.SIGCONT)
 
 
+def create_tables(dsn: str) -> None:
+    """Create all tables of a store."""
+    engine = connect(dsn)
+    upgrade(engine)
+    engine.dispose()
+
+
 @contextmanager
 def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
     """Run PostgreSQL in a temporary folder or in this one."""
@@ -54,9 +61,7 @@ def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
         postgres = OwnPostgres((folder or Path(scratch)) / "data")
         postgres.start()
         try:
-            engine = connect(postgres.dsn)
-            upgrade(engine)
-            engine.dispose()
+            create_tables(postgres.dsn)
             yield postgres
         finally:
             postgres.stop()

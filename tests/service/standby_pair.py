@@ -11,9 +11,8 @@ from typing import Any
 
 import psycopg
 
-from softwalltime.store.connections import connect
 from softwalltime.store.embedded.programs import find_programs, server_account
-from softwalltime.store.migrations import upgrade
+from tests.service.own_postgres import create_tables
 from tests.service.running import until
 
 USER = "softwalltime_test"
@@ -106,9 +105,7 @@ def standby_pair(*, synchronous: bool) -> Iterator[StandbyPair]:
         pair = StandbyPair(folder, synchronous=synchronous)
         try:
             pair.create()
-            engine = connect(pair.dsn)
-            upgrade(engine)
-            engine.dispose()
+            create_tables(pair.dsn)
             yield pair
         finally:
             pair.stop()

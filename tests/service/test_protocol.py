@@ -45,7 +45,9 @@ def test_a_request_is_read_into_a_submission() -> None:
         ({"select": "2:ncpus=x"}, (None, None, None, None)),
         ({"select": "2000000000:ncpus=2000000000"}, (None, None, None, None)),
         ({"select": "1+" * MAX_SELECT_CHARS + "1"}, (None, None, None, None)),
+        ({"nodes": "1+" * MAX_SELECT_CHARS + "1"}, (None, None, None, None)),
         ({"nodes": 7}, (None, None, None, None)),
+        ({"nodes": [7]}, (None, None, None, None)),
     ],
 )
 def test_what_pbs_derives_after_queuejob_is_derived_from_the_request(

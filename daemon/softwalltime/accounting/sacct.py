@@ -57,11 +57,12 @@ class SacctTable:
 
         :raises RecordError: names the column and its value.
         """
-        names = _header(line)
-        if set(_NEEDED) <= set(names):
-            self._names = names
-            return "header"
         texts = _texts(line)
+        if "JobID" in texts or "JobIDRaw" in texts:
+            names = _header(line)
+            if set(_NEEDED) <= set(names):
+                self._names = names
+                return "header"
         if len(texts) != len(self._names):
             value = line[:60].decode("utf-8", "backslashreplace")
             raise RecordError(

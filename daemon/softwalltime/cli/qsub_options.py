@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from softwalltime.accounting.chunks import chunks_of, requested_select
+from softwalltime.accounting.chunks import requested_select, totals
 from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import SourceError, UsageError
 from softwalltime.core.formatting import printable
@@ -60,9 +60,8 @@ def request_of_qsub(text: str) -> JobRequest:
     select = requested_select(resources)
     try:
         seconds = duration(resources["walltime"]) if "walltime" in resources else None
-        processors = sum(chunks.count * chunks.resources[0] for chunks in chunks_of(select))
         # Of nodes without ppn, ncpus is the sum.
-        processors = max(processors, whole(resources.get("ncpus", "1")))
+        processors = max(totals(select)[0], whole(resources.get("ncpus", "1")))
     except ValueError as error:
         given = ",".join(f"{name}={resources[name]}" for name in _READ if name in resources)
         raise UsageError(f"{printable(given)}: {error}: write it as in {EXAMPLE}") from error

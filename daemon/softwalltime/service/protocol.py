@@ -218,21 +218,21 @@ def _derived(
     job: dict[str, Any], ncpus: int | None, nodect: int | None, ngpus: int | None, memory: int | None
 ) -> tuple[int | None, int | None, int | None, int | None]:
     """Return what PBS derives from the request after queuejob, where the request does not say it."""
-    given = {"ncpus": str(ncpus or 1)} | {name: job[name] for name in ("select", "nodes") if job.get(name)}
     try:
-        processors, chunks, gpus, size = _totals(requested_select(given))
+        processors, chunks, gpus, size = _totals(job.get("select") or "", job.get("nodes") or "", ncpus or 1)
     # The user has written it; PBS will refuse the job, or it is too long to be read while pbs_server waits.
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError):
         return ncpus, nodect, ngpus, memory
     first = processors if ncpus is None else ncpus
     return first, nodect or chunks, gpus or None if ngpus is None else ngpus, size or None if memory is None else memory
 
 
 @lru_cache(1024)
-def _totals(select: str) -> tuple[int, int, int, int]:
-    if len(select) > MAX_SELECT_CHARS:
+def _totals(select: str, nodes: str, ncpus: int) -> tuple[int, int, int, int]:
+    if len(select) + len(nodes) > MAX_SELECT_CHARS:
         raise ValueError("too long")
-    found = totals(select)
+    texts = {"select": select, "nodes": nodes, "ncpus": str(ncpus)}
+    found = totals(requested_select({name: text for name, text in texts.items() if text}))
     if max(found[:3]) >= _MAX_NUMBER or found[3] >= _MAX_BYTES:
         raise ValueError("too large")
     return found

@@ -26,7 +26,7 @@ _LOOK = 0.02
 _FOLLOWING = (
     "from softwalltime.service import worker; worker.POLL_INTERVAL_S = 0.005; from softwalltime.cli import main; main()"
 )
-"""The daemon's command; it reads its log as often as it can, because virtual time does not wait."""
+"""What Python runs for a daemon that reads its log as often as it can, because virtual time does not wait."""
 
 OpenPostgres = Callable[[Path], AbstractContextManager[str]]
 """Runs a PostgreSQL in a folder and returns its DSN."""
@@ -41,9 +41,13 @@ class Daemon:
 
     :param policy: values of the policy by their names.
     :param teaching: end states of the jobs to learn.
+    :param follows: whether it is to follow its log event by event, which keeps it busy all the time.
     """
 
-    def __init__(self, folder: Path, dsn: str, policy: Mapping[str, object], teaching: Collection[State]) -> None:
+    def __init__(
+        self, folder: Path, dsn: str, policy: Mapping[str, object], teaching: Collection[State], *, follows: bool
+    ) -> None:
+        self.follows = follows
         self.socket = folder / "hook.sock"
         self.process: subprocess.Popen[bytes] | None = None
         self._accounting = folder / "accounting"
@@ -100,12 +104,12 @@ class Daemon:
 
     def start(self) -> None:
         """Start the daemon, and wait as in :meth:`wait`."""
+        command = _command("serve", "--config", str(self._config))
+        if self.follows:
+            command[1:3] = "-c", _FOLLOWING
         with self._output.open("ab") as output:
             self.process = subprocess.Popen(  # noqa: S603 - our own command
-                [sys.executable, "-c", _FOLLOWING, "serve", "--config", str(self._config)],
-                stdout=output,
-                stderr=output,
-                env=_environment(),
+                command, stdout=output, stderr=output, env=_environment()
             )
         self.wait()
 

@@ -103,7 +103,7 @@ def run(
             of.daemon.stop()
         share = len(timeline.jobs) / len(timeline.events)
         done = 0
-        records = deque(timeline.records() if options.observes(spec) else ())
+        records = deque(timeline.records() if of.daemon.follows else ())
         for number, event in enumerate(timeline.events, 1):
             due = []
             while records and records[0][0] < event:
@@ -134,11 +134,11 @@ def emulation(timeline: Timeline, spec: str, options: EmulationOptions) -> Itera
         }  # fmt: skip
         if options.ordering is not None:
             policy["ordering"] = options.ordering
-        daemon = Daemon(folder, dsn, policy, options.teaching)
+        daemon = Daemon(folder, dsn, policy, options.teaching, follows=options.observes(spec))
         stack.callback(daemon.stop)
         daemon.prepare()
         daemon.start()
-        if not options.observes(spec):
+        if not daemon.follows:
             daemon.append(timeline.ends)
             daemon.wait()
         stack.enter_context(_quiet())

@@ -163,7 +163,7 @@ def probes_of(jobs: Jobs, submitted: Sequence[int]) -> list[Probe | None]:
 
 
 def runtimes_from(name: str, jobs: Jobs, outcome: ScheduleOutcome, sample: Sequence[QueueState]) -> Runtimes:
-    """Return the runtimes of the jobs of each state from a source: the walltime, a predictor, or what they will run."""
+    """Return the runtimes of the jobs of each state from a source: the walltime, a predictor, or what was recorded."""
     if name == RUNTIME:
         return actual_runtimes(outcome, sample)
     return predicted_runtimes(jobs, outcome, sample, None if name == WALLTIME else make(name))
