@@ -30,7 +30,7 @@ from softwalltime.emulation.pbs.pbs_events import Site, queued
 from softwalltime.emulation.through_hooks.daemon_process import DaemonError
 from softwalltime.emulation.through_hooks.emulated_server import EventCounts
 from softwalltime.emulation.through_hooks.run import Comparison, EmulationOptions, EmulationResult, compare, run
-from softwalltime.emulation.through_hooks.timeline import HOST, Timeline
+from softwalltime.emulation.through_hooks.timeline import HOST, Timeline, complete
 from softwalltime.measure.replay.fast_replay import ReplayResult, drive, drive_ordering, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -118,9 +118,10 @@ def test_every_soft_walltime_is_identical_in_fast_replay_hook_and_daemon_and_sql
 
 
 def test_a_predictor_that_observes_the_queue_answers_as_in_the_fast_replay(database: str) -> None:
-    # PBS sets the group after the hook has asked.
-    jobs = [replace(each, submission=replace(each.submission, group="staff")) for each in generate(50, seed=4, users=3)]
-    workload, spec = Workload(jobs), "calibrated:statistic=median"
+    # PBS sets the group after the hook has asked, and a queue and a selection, which traces lack.
+    lacking = {"group": "staff", "queue": "", "select": "", "place": "", "project": "", "job_name": ""}
+    jobs = [replace(each, submission=replace(each.submission, **lacking)) for each in generate(50, seed=4, users=3)]
+    workload, spec = Workload(list(map(complete, jobs))), "calibrated:statistic=median"
     fast = drive(workload, make(spec))
     comparison = compare(workload, passed(workload, spec, setting(database)), fast)
     assert (comparison.differing, comparison.shown, comparison.sound) == (0, (), True)

@@ -101,6 +101,7 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
       softwalltime replay KTH-SP2.swf.gz --through-hooks
     """
     from softwalltime.measure.replay.fast_replay import drive_specs
+    from softwalltime.measure.replay.job_columns import JobColumns
     from softwalltime.measure.replay.workload import Scoring, Workload
     from softwalltime.predict.policy.site import WALLTIME
 
@@ -115,6 +116,11 @@ def replay(options: ReplayOptions) -> Result["ReplayDocument"]:
     workload, tally = options.recorded.workload(
         options.walltimes, options.limit, Scoring(since, until, options.never_ran), in_memory=options.hooks.wanted
     )
+    if isinstance(workload, Workload) and options.hooks.wanted:
+        from softwalltime.emulation.through_hooks.timeline import complete
+
+        # Both replays get the jobs as PBS has them.
+        workload.jobs = JobColumns.of(map(complete, workload.jobs))
     with progress_bar("replaying", len(workload) * len(specs)) as progress:
         if options.processes > 1:
             results = drive_shares(workload, specs, running, options.minimum, options.processes, progress)

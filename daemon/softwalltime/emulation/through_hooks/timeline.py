@@ -26,6 +26,20 @@ _LAST = 253_402_300_799
 _SUBJOB = re.compile(r"(\d+)\[(\d+)\].*", re.DOTALL)
 
 
+def complete(job: CompletedJob) -> CompletedJob:
+    """Return a job with the attributes that PBS always sets, of which traces lack some."""
+    submission = job.submission
+    return replace(
+        job,
+        submission=replace(
+            as_pbs(job, HOST).submission,
+            job_id=submission.job_id,
+            user=submission.user or NOBODY,
+            project=submission.project or DEFAULT_PROJECT,
+        ),
+    )
+
+
 class TimedEvent(NamedTuple):
     """An event of the emulated server: virtual time, kind, and submission or started job."""
 
@@ -109,16 +123,12 @@ class Timeline:
         return alters
 
     def _moved(self, number: int) -> CompletedJob:
-        """Return the job with this index in virtual time, with the attributes that PBS always sets."""
-        job = as_pbs(self.workload.jobs[number], HOST)
-        submission = replace(
-            job.submission,
-            user=job.submission.user or NOBODY,
-            project=job.submission.project or DEFAULT_PROJECT,
-            submitted=job.submission.submitted + self._shift,
-        )
+        """Return the job with this index in virtual time."""
+        job = complete(self.workload.jobs[number])
+        submission = replace(job.submission, submitted=job.submission.submitted + self._shift)
         return replace(
             job,
+            server=HOST,
             submission=submission,
             start=None if job.start is None else int(self.workload.started[number]) + self._shift,
             end=int(self.workload.ended[number]) + self._shift,
