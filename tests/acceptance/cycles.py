@@ -159,7 +159,7 @@ class _Scheduler:
             if kind == "Q":
                 if system.values.change_at_submission:
                     system.values.submitted(job, time)
-                system.submit(job, time)
+                system.submit([job], time)
             elif kind == "S":
                 system.start(job, time)
                 running.add(job)

@@ -100,7 +100,7 @@ def test_windows_have_units(written: str, seconds: int) -> None:
         "percentile:window=0", "percentile:window=d", "percentile:window=1.5d", "percentile:window=3y",
         "percentile:keys=user+user", "percentile:keys=", "percentile:keys=user+size", "percentile:least=0",
         "percentile:p=-1", "percentile:p=101", "percentile:threshold=-0.1", "percentile:threshold=1.1",
-        "percentile:bound=0.9", "last2:margin=-1", "last2+900:margin=-1", "usage:margin=-1", "usage:last=0",
+        "last2:margin=-1", "last2+900:margin=-1", "usage:margin=-1", "usage:last=0",
         "usage:last=1001",
     ],
 )  # fmt: skip
@@ -114,7 +114,7 @@ def test_wrong_options_are_refused(spec: str) -> None:
     [
         "percentile:window=1", "percentile:least=1", "percentile:p=0", "percentile:p=100", "percentile:threshold=0",
         "percentile:threshold=1", "last2:margin=0", "last2+900:margin=0", "usage:margin=0", "usage:last=1",
-        "usage:last=1000", "percentile:keys=walltime", f"percentile:keys={'+'.join(KEYS)}", "percentile:bound=1",
+        "usage:last=1000", "percentile:keys=walltime", f"percentile:keys={'+'.join(KEYS)}",
     ],
 )  # fmt: skip
 def test_the_edges_of_options_are_accepted(spec: str) -> None:

@@ -116,18 +116,6 @@ def test_the_threshold_lifts_small_shares() -> None:
     assert predicted("percentile:threshold=0.5", low, job()) == 500
 
 
-def test_the_bound_is_a_share_of_what_all_jobs_of_the_user_used() -> None:
-    # Shares 0.1, and 0.9 of other projects: the median is 0.9.
-    history = [*runs(900, 900, 900), job(runtime=100, project="x", end=1003), job("bob", runtime=100, end=1004)]
-    asked = job(project="x")
-    assert predicted("percentile:p=50,least=1", history, asked, 2000) == 100
-    assert predicted("percentile:p=50,least=1,bound=2", history, asked, 2000) == 450
-    assert predicted("percentile:p=50,least=1,bound=18", history, asked, 2000) == 100
-    # A user without jobs has no bound.
-    carol = job("carol", project="x")
-    assert predicted("percentile:p=50,least=1,keys=project,bound=2", history, carol, 2000) == 100
-
-
 def test_bases_and_reasons_are_sentences_with_the_figures_in_them() -> None:
     predictor = make("percentile")
     assert isinstance(cold := predictor.predict(job().submission, 0), NoPrediction)

@@ -42,7 +42,6 @@ def test_options_are_read_from_text() -> None:
     options = make("percentile:p=95,keys=user+project,window=12h,threshold=0.5,least=3").options
     assert options.model_dump() == {
         "p": 95.0, "keys": ("user", "project"), "window": 12 * 3600, "least": 3, "threshold": 0.5,
-        "bound": None,
     }  # fmt: skip
 
 
@@ -50,7 +49,7 @@ def test_options_are_read_from_text() -> None:
     ("spec", "message"),
     [
         ("v9", "no predictor is called 'v9'; there are "),
-        ("percentile:q=1", "percentile has no option 'q'; it takes p, keys, window, least, threshold, bound"),
+        ("percentile:q=1", "percentile has no option 'q'; it takes p, keys, window, least, threshold"),
         ("percentile:p=101", "p=101: should be less than or equal to 100"),
         ("percentile:p=high", "p=high: should be a valid number"),
         ("percentile:p", "'p' is not of the form option=value"),

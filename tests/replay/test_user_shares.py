@@ -38,7 +38,8 @@ def test_the_predictors_that_know_each_user_alone() -> None:
 
 @settings(max_examples=10)
 @pytest.mark.parametrize(
-    "spec", [*SPECS, "percentile:least=1,window=200", "percentile:least=2,keys=user,bound=1.5", "usage:last=3,margin=0"]
+    "spec",
+    [*SPECS, "percentile:least=1,window=200", "percentile:least=2,keys=user,threshold=0.1", "usage:last=3,margin=0"],
 )
 @given(jobs=JOBS)
 def test_a_user_is_predicted_as_if_he_were_alone(jobs: list[CompletedJob], spec: str) -> None:

@@ -22,8 +22,8 @@ HOUR: Final = 3600
 """Guard of the presets: maximum seconds by which the top job may be late."""
 UNDO: Final = "softwalltime policy set off --apply"
 """Command that switches a policy off."""
-MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,bound=8"
-"""Predictor of the ordering value: the median."""
+MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,threshold=0.125"
+"""Predictor of the ordering value: the median, but at least an eighth of the walltime, however many fakes teach it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submi
 from softwalltime.core.quantiles import quantile
 from softwalltime.core.reasons import Reason
 from softwalltime.predict.predictors.base import Options
-from softwalltime.predict.predictors.like_jobs import Keys, Least, LikeJobsPredictor, RecentJobs, Window
+from softwalltime.predict.predictors.like_jobs import Keys, Least, LikeJobsPredictor, Window
 
 
 class PercentileOptions(Options):
@@ -20,10 +20,6 @@ class PercentileOptions(Options):
     threshold: float | None = Field(
         default=None, ge=0, le=1, description="least share of the walltime ever predicted, such as 0.5"
     )
-    bound: float | None = Field(
-        default=None, ge=1,
-        description="a prediction is never shorter than that by the user's jobs of all kinds by more than this factor",
-    )  # fmt: skip
 
 
 _BASIS = "{:g}th percentile of the walltime used by the {} jobs with the same {} of the last {:g} days is {:.0%}"
@@ -35,8 +31,8 @@ class Percentile(LikeJobsPredictor):
     Like jobs share the keys' values; a job counts while its end is at most ``window`` seconds old.  Memory is bounded
     by the jobs that ended within the window.
 
-    Users choose project, name and walltime freely, and could run short fake jobs under new values.  With ``bound`` = f
-    the share is at least 1 / f of the percentile over all jobs of the user, independent of the keys.
+    Users choose project, name and walltime freely, and could run short fake jobs.  ``threshold`` limits what they gain:
+    no prediction is shorter than this share of the walltime.
     """
 
     name: ClassVar[str] = "percentile"
@@ -51,16 +47,12 @@ class Percentile(LikeJobsPredictor):
         super().__init__(options, options.keys, options.window, options.least)
         self.by_user = "user" in options.keys
         self._p = options.p / 100
-        self._of_user = RecentJobs(options.window)
 
     def learn(self, job: CompletedJob) -> None:
         submission = job.submission
         if job.runtime <= 0 or not submission.walltime:
             return
-        share = job.runtime / submission.walltime
-        self._recent.add(self._key(submission), job.end, share)
-        if self.options.bound is not None:
-            self._of_user.add(submission.user, job.end, share)
+        self._recent.add(self._key(submission), job.end, job.runtime / submission.walltime)
 
     def predict(self, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         """Return the percentile of like jobs' shares, times this job's walltime, with the distribution of the shares.
@@ -79,7 +71,5 @@ class Percentile(LikeJobsPredictor):
         share = quantile(shares, self._p)
         if self.options.threshold is not None:
             share = max(share, self.options.threshold)
-        if self.options.bound is not None and (all_shares := self._of_user.values(submission.user, now)):
-            share = max(share, quantile(all_shares, self._p) / self.options.bound)
         values = (self._p * 100, count, self._alike, self._days, share)
         return make_prediction((share * walltime, _BASIS, values, shares, walltime))
