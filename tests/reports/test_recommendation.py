@@ -163,7 +163,14 @@ def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
     short = BothWaits(Level(50, 0), Level(59, 0))
     advice = advised(waits(), baseline=replace(TODAY, wait_mean=59.0), likeness=replace(LIKE, whole=short, month=None))
     assert advice.verdict is Verdict.OFF
-    assert "nothing to shorten" in advice.sentence
+    assert "in the simulation of what the site runs, jobs wait 59 s on average, so there is nothing" in advice.sentence
+
+
+def test_one_workload_shows_no_chance_and_so_gives_no_verdict() -> None:
+    one = compare(CANDIDATES[SAFE], [replace(TODAY, wait_mean=5000)], [TODAY])
+    advice = advised(one, seeds=SEEDS[:1])
+    assert advice.verdict is Verdict.UNKNOWN
+    assert advice.reasons[0] == "--seeds needs at least two."
 
 
 @pytest.mark.parametrize(
