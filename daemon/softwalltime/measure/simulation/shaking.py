@@ -16,8 +16,8 @@ WEEK = 7 * DAY
 _WEEKS = 2
 _JITTER_S = 300
 _SHORT_S = 12 * WEEK
-"""Span of the submissions, in seconds, below which jobs move in a circle.  The jobs of two weeks, spread over six, waited
-a sixth as long on KTH-SP2, SDSC-SP2 and HPC2N; those of 13 weeks, spread over 17, about as long."""
+"""Span of submissions in seconds below which jobs move in a circle: the jobs of two weeks, spread over six, waited
+a sixth as long (KTH-SP2, SDSC-SP2, HPC2N), those of 13 weeks, spread over 17, about as long."""
 MIN_USERS = 10
 """Minimum number of users for shaking by weeks, which shifts all jobs of a user together."""
 FEW_USERS = (
