@@ -214,6 +214,11 @@ def test_few_users_cannot_tell() -> None:
     assert any("fewer than 10 users" in reason for reason in advice.reasons)
 
 
+def test_a_policy_recommended_on_few_workloads_has_a_caution() -> None:
+    assert "The intervals are of 4 shaken workloads" in " ".join(advised(waits()).cautions)
+    assert "The intervals are of" not in " ".join(advised(waits(), seeds=tuple(range(5))).cautions)
+
+
 def test_who_waits_longer_and_an_estimated_machine_are_cautions() -> None:
     text = " ".join(advised(waits(wide=1.5, wide_spread=1), estimated=True).cautions)
     assert "jobs on at least half of the machine grows from 1.2 d to 1.7 d (not beyond the 95% interval)" in text
