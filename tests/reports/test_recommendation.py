@@ -214,6 +214,13 @@ def test_few_users_cannot_tell() -> None:
     assert any("fewer than 10 users" in reason for reason in advice.reasons)
 
 
+def test_a_class_that_never_waited_may_not_wait_for_hours() -> None:
+    today, then = (replace(TODAY, wait_mean=wait, wide_wait_p99=wide) for wait, wide in ((10_800, 0), (8000, 7200)))
+    advice = advised(compare(CANDIDATES[SAFE], [then] * 4, [today] * 4))
+    assert advice.verdict is Verdict.OFF
+    assert "99th percentile wait of half the machine +12000.0%" in " ".join(advice.reasons)
+
+
 def test_a_policy_recommended_on_few_workloads_has_a_caution() -> None:
     assert "The intervals are of 4 shaken workloads" in " ".join(advised(waits()).cautions)
     assert "The intervals are of" not in " ".join(advised(waits(), seeds=tuple(range(5))).cautions)
