@@ -80,7 +80,7 @@ def test_recorded_machines(name: str, expected: tuple[int, int] | None) -> None:
 
 def test_only_the_time_since_the_change_is_simulated_and_the_verdict_says_so() -> None:
     jobs, since = changed(64, 128)
-    options = SimulationOptions(processors=128, seeds=(31,), processes=1)
+    options = SimulationOptions(processors=128, seeds=(31, 32), processes=1)
     recorded = prepare(Workload(jobs), options)
     assert isinstance(recorded, SimulationInput)
     assert recorded.step is not None

@@ -163,7 +163,14 @@ def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
     short = BothWaits(Level(50, 0), Level(59, 0))
     advice = advised(waits(), baseline=replace(TODAY, wait_mean=59.0), likeness=replace(LIKE, whole=short, month=None))
     assert advice.verdict is Verdict.OFF
-    assert "nothing to shorten" in advice.sentence
+    assert "in the simulation of what the site runs, jobs wait 59 s on average, so there is nothing" in advice.sentence
+
+
+def test_one_workload_shows_no_chance_and_so_gives_no_verdict() -> None:
+    one = compare(CANDIDATES[SAFE], [replace(TODAY, wait_mean=5000)], [TODAY])
+    advice = advised(one, seeds=SEEDS[:1])
+    assert advice.verdict is Verdict.UNKNOWN
+    assert advice.reasons[0] == "--seeds needs at least two."
 
 
 @pytest.mark.parametrize(
@@ -205,6 +212,18 @@ def test_few_users_cannot_tell() -> None:
     advice = advised(waits(), shake="jitter")
     assert advice.verdict is Verdict.UNKNOWN
     assert any("fewer than 10 users" in reason for reason in advice.reasons)
+
+
+def test_a_class_that_never_waited_may_not_wait_for_hours() -> None:
+    today, then = (replace(TODAY, wait_mean=wait, wide_wait_p99=wide) for wait, wide in ((10_800, 0), (8000, 7200)))
+    advice = advised(compare(CANDIDATES[SAFE], [then] * 4, [today] * 4))
+    assert advice.verdict is Verdict.OFF
+    assert "99th percentile wait of half the machine +12000.0%" in " ".join(advice.reasons)
+
+
+def test_a_policy_recommended_on_few_workloads_has_a_caution() -> None:
+    assert "The intervals are of 4 shaken workloads" in " ".join(advised(waits()).cautions)
+    assert "The intervals are of" not in " ".join(advised(waits(), seeds=tuple(range(5))).cautions)
 
 
 def test_who_waits_longer_and_an_estimated_machine_are_cautions() -> None:

@@ -11,6 +11,7 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation import runs
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.reports.candidates import common_candidates
+from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.simulation import (
     SimulationInput,
     SimulationOptions,
@@ -43,6 +44,16 @@ def test_workloads_of_few_users_differ() -> None:
     found = simulate_candidates(recorded, SAFE, options)
     assert found.shake == "jitter"
     assert len(set(found.settings[0].waits)) == 3
+
+
+def test_the_jobs_of_two_servers_in_one_queue_are_a_caution() -> None:
+    jobs = [job(submitted=n, job_id=f"{n}.x", server=f"pbs{n % 2}", ncpus=1) for n in range(40)]
+    for some, servers in ((jobs[::2], 1), (jobs, 2)):
+        recorded = prepare(Workload(some), OPTIONS)
+        assert isinstance(recorded, SimulationInput)
+        figures = simulate_candidates(recorded, [], OPTIONS)
+        said = " ".join(simulation_cautions(figures, None))
+        assert ("the jobs of 2 servers share one queue and machine" in said) == (servers == 2)
 
 
 def test_a_machine_of_another_size_refuses_jobs() -> None:

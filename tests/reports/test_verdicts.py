@@ -24,7 +24,7 @@ JOBS = generate(1500, seed=1)
 
 def advised(jobs: Sequence[CompletedJob], processors: int | None) -> Recommendation:
     """What is recommended where nothing can be switched on, which does not decide whether the simulation can tell."""
-    options = SimulationOptions(processors=processors, seeds=(31,), processes=1)
+    options = SimulationOptions(processors=processors, seeds=(31, 32), processes=1)
     recorded = prepare(Workload(list(jobs)), options)
     assert isinstance(recorded, SimulationInput)
     return recommend(simulate_candidates(recorded, [], options), WaitLimits())

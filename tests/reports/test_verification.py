@@ -228,17 +228,17 @@ def test_jobs_that_began_before_the_switch_or_still_run_do_not_count() -> None:
     assert verified([*jobs, *late], NOWHERE, SWITCH).effect == verified(jobs, NOWHERE, SWITCH).effect
 
 
-def test_the_interval_holds_although_days_depend_on_each_other() -> None:
+@pytest.mark.parametrize(("days", "memory"), [(28, 1), (56, 7)], ids=["days", "weeks"])
+def test_the_interval_holds_although_days_or_weeks_depend_on_each_other(days: int, memory: int) -> None:
     """Of waits that do not change, at most about 5% of the intervals may be wholly on one side of 0."""
     chance = np.random.default_rng(1)
     wrong = 0
     for _ in range(60):
         level = [0.0]
-        for _ in range(55):
+        for _ in range(2 * days // memory - 1):
             level.append(0.6 * level[-1] + chance.normal())
-        effect = verified(
-            steady((600, 600), daily=5, of_the_day=[round(60 * each) for each in level]), NOWHERE, SWITCH
-        ).effect
+        minutes = [round(60 * level[day // memory]) for day in range(2 * days)]
+        effect = verified(steady((600, 600), days=days, daily=2, of_the_day=minutes), NOWHERE, days * DAY).effect
         assert effect.low is not None
         assert effect.high is not None
         wrong += effect.low > 0 or effect.high < 0

@@ -11,8 +11,8 @@ submitted and ended within it: of the newest period the log holds no others.  Wh
 Without 1 and 2 the means of the two periods are compared, and a changed load makes a verdict impossible.
 
 The 95% intervals are Student's t over blocks of time (batch means), because jobs that follow each other wait for the
-same others: weeks, and in periods of less than seven weeks seven blocks.  Blocks, periods and groups are taken as
-independent.
+same others: four blocks in each period.  Weeks of public logs depend on each other, so longer periods have longer
+blocks.  Blocks, periods and groups are taken as independent.
 """
 
 import math
@@ -36,10 +36,8 @@ from softwalltime.reports.likeness import BothWaits
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
 """Minimum days and jobs of each period for a verdict."""
-BLOCKS = 7
-"""Minimum number of blocks in a period; a block is at most a week."""
-MIN_BLOCKS = 4
-"""Minimum number of blocks with jobs for an interval."""
+BLOCKS = 4
+"""Number of blocks in a period; without jobs in one of them there is no interval."""
 MIN_SIMULATED = 0.9
 """Minimum share of jobs that can be simulated."""
 WARM_UP_S = 30 * DAY
@@ -47,7 +45,7 @@ WARM_UP_S = 30 * DAY
 
 
 class BlockMean(NamedTuple):
-    """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``MIN_BLOCKS``."""
+    """A mean over jobs, and its standard error from ``blocks`` of time, ``None`` of fewer than ``BLOCKS``."""
 
     mean: float
     blocks: int
@@ -127,7 +125,7 @@ class BeforeAfter:
             which = self.among(span) & among
             if not which.any():
                 return Interval()
-            length = min(WEEK, max(DAY, (span.until - span.since) // BLOCKS))
+            length = -(-(span.until - span.since) // BLOCKS)
             block = (self.recorded.columns.submitted[which] - span.since) // length
             means.append(mean_over_blocks(values[which], block))
         return change_of_mean(*means)
@@ -179,7 +177,7 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     _, codes = np.unique(block, return_inverse=True)
     shift = np.bincount(codes, values - mean) / len(values)
     blocks = len(shift)
-    if blocks < MIN_BLOCKS:
+    if blocks < BLOCKS:
         return BlockMean(mean, blocks, None)
     return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
 

@@ -7,6 +7,8 @@ _MIN_GROWTH = 0.1
 """Minimum relative growth of a wait to be mentioned."""
 _NAMED = 3
 """Maximum classes of jobs named in a sentence."""
+_FEW_SEEDS = 5
+"""Number of workloads below which the intervals are so wide that hardly any harm is outside of them."""
 _OF = {"runtime": "that run {}", "size": "of {}", "queue": "in queue {}", "user": "of user {}"}
 _IN_SENTENCE = ("runtime", "size", "queue")
 _TAILS = {
@@ -18,6 +20,11 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
     """Return limitations of the simulation, and the classes that would wait longer under the chosen candidate."""
     said = []
     if chosen is not None:
+        if len(simulated.seeds) < _FEW_SEEDS:
+            said.append(
+                f"The intervals are of {len(simulated.seeds)} shaken workloads, so they are wide, and longer waits of "
+                "some jobs may not be noticed: --seeds 31-40."
+            )
         if chosen.worse.mean:
             said.append(beyond_chance(simulated, chosen))
         classes = changed_classes(simulated, chosen, longer=True, kinds=tuple(_OF))

@@ -2,8 +2,9 @@
 ``report``, ``tune`` and ``policy compare``.
 
 1. The simulation cannot tell where there are fewer than ``MIN_JOBS`` scored jobs or fewer than ``MIN_DAYS`` days;
-   where nothing was simulated; where it does not reproduce the recorded waits (:mod:`.likeness`); and with fewer than
-   ``shaking.LEAST_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks.
+   where nothing was simulated; where it does not reproduce the recorded waits (:mod:`.likeness`); with fewer than
+   ``shaking.MIN_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks; and with
+   fewer than ``MIN_SEEDS`` workloads.
 2. Jobs wait less than ``MIN_MEAN_WAIT_S`` on average today: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
    neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, and neither the waits of
@@ -100,6 +101,7 @@ def watched(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Clas
 _NAMED = 3
 """Maximum number of exceeded limits named in the sentence about a policy."""
 _OWN_ORDER = "softwalltime tune --order searches the site's own order of the queue within the same limits."
+MIN_SEEDS = 2
 MIN_JOBS = 1000
 MIN_DAYS = 14
 MIN_MEAN_WAIT_S = 60
@@ -220,15 +222,19 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
         why = f"the simulation is not like this machine, or the log says too little. {doubtful[0].removesuffix('.')}"
         return replace(cannot_tell(why, *doubtful[1:], *reasons), cautions=cautions)
     if simulated.shake != "week":
-        return cannot_tell("the log has too few users", FEW_USERS, *reasons)
+        return replace(cannot_tell("the log has too few users", FEW_USERS, *reasons), cautions=cautions)
     today = simulated.baseline.wait_mean or 0.0
     if today < MIN_MEAN_WAIT_S:
         return Recommendation(
             Verdict.OFF,
-            f"Do not switch soft walltimes on: jobs wait {duration(today)} on average, so there is nothing to shorten.",
+            f"Do not switch soft walltimes on: in the simulation of what the site runs, jobs wait {duration(today)} on "
+            "average, so there is nothing to shorten.",
             tuple(reasons),
             cautions,
         )
+    if len(simulated.seeds) < MIN_SEEDS:
+        one = cannot_tell("one shaken workload gives no interval", "--seeds needs at least two.", *reasons)
+        return replace(one, cautions=cautions)
     return None
 
 

@@ -225,13 +225,16 @@ def compare_candidates(
         classes = compare_classes(members, [run.classes for run in results], classes_of_today, rename)
         return replace(waits, classes=classes)
 
+    remarks, servers = options.baseline.remarks, len(set(jobs.completed.values("server")))
+    if servers > 1:
+        remarks += (f"the jobs of {servers} servers share one queue and machine; give the logs of one server",)
     return SimulationFigures(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
         _means([run.metrics for run in today]), tuple(map(compared, candidates)),
         compared(Candidate(CHANCE, chance_policy(site))), classes_today(jobs, members, classes_of_today, rename),
         suitable_shake(jobs), len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
-        options.baseline.remarks, site, recorded.step,
+        remarks, site, recorded.step,
     )  # fmt: skip
 
 

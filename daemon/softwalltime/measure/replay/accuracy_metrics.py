@@ -88,7 +88,8 @@ def score(
         # A job killed at its walltime is not underestimated by a prediction equal to it.
         p, t = np.where(adjusted, soft, walltime), np.minimum(part.runtime[which], walltime)
         under = p < t
-        values = (under, t - p > BAD_UNDERESTIMATE_S, adjusted & ~under, ~adjusted, np.abs(p - t), (t - 1) // p)
+        late, extensions = t - p > BAD_UNDERESTIMATE_S, np.maximum(t - 1, 0) // p
+        values = (under, late, adjusted & ~under, ~adjusted, np.abs(p - t), extensions)
         sums += [value.sum() for value in values]
         accuracy[filled : filled + len(which)] = accuracies(p, t)
         filled += len(which)

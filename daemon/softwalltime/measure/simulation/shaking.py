@@ -8,12 +8,16 @@ compared on many shaken workloads, each policy on the same ones.
 import numpy as np
 
 from softwalltime.core.errors import UsageError
+from softwalltime.core.formatting import DAY
 from softwalltime.measure.simulation.names import SHAKES
 from softwalltime.measure.simulation.simulated_jobs import Jobs
 
-WEEK = 7 * 86400
+WEEK = 7 * DAY
 _WEEKS = 2
 _JITTER_S = 300
+_SHORT_S = 12 * WEEK
+"""Span of submissions in seconds below which jobs move in a circle: the jobs of two weeks, spread over six, waited
+a sixth as long (KTH-SP2, SDSC-SP2, HPC2N), those of 13 weeks, spread over 17, about as long."""
 MIN_USERS = 10
 """Minimum number of users for shaking by weeks, which shifts all jobs of a user together."""
 FEW_USERS = (
@@ -35,7 +39,8 @@ def suitable_shake(jobs: Jobs) -> str:
 def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
     """The workload shaken with this seed; the recorded one for an empty ``shake``.
 
-    ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.
+    ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.  In a
+    short log those that would leave its days enter them at the other end, which keeps the load.
     ``jitter``: each job is moved by up to 5 min either way.
 
     :raises UsageError: for another shake.
@@ -52,4 +57,9 @@ def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
         user: int(draw.integers(-_WEEKS, _WEEKS + 1)) * WEEK + int(draw.integers(-_JITTER_S, _JITTER_S + 1))
         for user in dict.fromkeys(users)
     }
-    return jobs.shifted([shifts[user] for user in users])
+    moved, since = np.array([shifts[user] for user in users], np.int64), np.array(jobs.submitted, np.int64)
+    since -= since[:1]
+    days = (int(since.max(initial=0)) // DAY + 1) * DAY
+    if days < _SHORT_S:
+        moved = (since + moved) % days - since
+    return jobs.shifted(moved.tolist())
