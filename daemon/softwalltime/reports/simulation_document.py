@@ -71,7 +71,7 @@ class SimulationDocument:
     differences: dict[str, dict[str, Interval]]
     """Metric minus the first policy's, by policy and metric, in the metric's unit."""
     relative_changes: dict[str, dict[str, Interval]]
-    """The difference divided by the first policy's metric; by a minute if that is 0."""
+    """The difference divided by the first policy's metric; by an hour if that is 0."""
     settings: dict[str, SchedulerPolicy]
     """The policies themselves."""
     classes: Classes | None = None

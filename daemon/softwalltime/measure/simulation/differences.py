@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-from softwalltime.core.formatting import MINUTE
+from softwalltime.core.formatting import HOUR
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 
 # Student's t, two-sided 95%, for 1 to 30 degrees of freedom; beyond, the value for 30 is slightly too wide.
@@ -73,10 +73,11 @@ def differences(policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> dict[
 def relative_changes(policy: Sequence[Metrics], baseline: Sequence[Metrics]) -> dict[str, Interval]:
     """(policy - baseline) / baseline of the metrics in :data:`RELATIVE`, workload by workload.
 
-    Only waits can be 0; there the difference is divided by a minute, so that jobs that never waited are not left out.
+    Only waits can be 0; there the difference is divided by an hour: jobs that never waited are not left out, and a few
+    seconds exceed no limit.
     """
     return {
-        name: interval([(mine - other) / (other or MINUTE) for mine, other in _pairs(name, policy, baseline)])
+        name: interval([(mine - other) / (other or HOUR) for mine, other in _pairs(name, policy, baseline)])
         for name in RELATIVE
     }
 
