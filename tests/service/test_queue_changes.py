@@ -159,6 +159,17 @@ def test_changes_that_are_no_longer_kept_lead_to_a_full_read(engine: Engine) -> 
         assert read_changes(connection, last - 2) is None
 
 
+def test_old_changes_are_not_searched_at_each_change(engine: Engine) -> None:
+    scans = "SELECT seq_scan + coalesce(idx_scan, 0) FROM pg_stat_xact_user_tables WHERE relname = 'queue_changes'"
+    fill = "INSERT INTO softwalltime.queue_changes (server, job_id) SELECT 'srv', '1' FROM generate_series(1, 100000)"
+    with engine.begin() as connection:
+        connection.execute(text(fill))
+        set_current(connection, [current(f"{n}.srv") for n in range(2000)])
+        # Each search passes all rows deleted by this transaction: with one per change, the time grows with the square.
+        assert connection.execute(text(scans)).scalar_one() <= 2
+        assert connection.execute(text("SELECT count(*) FROM softwalltime.queue_changes")).scalar_one() == 100_000
+
+
 def test_the_end_of_an_older_job_with_the_same_id_is_not_that_of_the_waiting_one(observer: Observer) -> None:
     watch = observer.worker._job_events
     watch.load([current("1.srv")], 5000)
