@@ -12,7 +12,7 @@ import pytest
 from softwalltime.service import socket_server
 from softwalltime.service.protocol import MAX_LINE_BYTES
 from softwalltime.service.socket_server import MAX_ROUND_CONNECTIONS, ServerError, SocketServer
-from tests.service.running import PATIENT
+from tests.service.running import PATIENT, until
 
 Start = Callable[..., Path]
 
@@ -44,6 +44,15 @@ def start(tmp_path: Path) -> Iterator[Start]:
         assert not thread.is_alive()
         server.close()
         assert not server.path.exists()
+
+
+def test_a_socket_that_was_removed_is_created_again(start: Start) -> None:
+    path = start()
+    with connect(path):
+        path.unlink()
+        until(path.exists)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert ask(path, b"hello\n") == b"got hello\n"
 
 
 def connect(path: Path) -> socket.socket:

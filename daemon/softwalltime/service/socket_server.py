@@ -118,9 +118,23 @@ class SocketServer:
             if now >= next_idle:
                 for connection in [late for late in self._open.values() if late.deadline < now]:
                     self._close(connection)
+                self._listen_again()
+                listener = self._listener.fileno()
                 idle()
                 next_idle = now + interval
         self._note()
+
+    def _listen_again(self) -> None:
+        """Create the socket again if something has removed it, such as a cleaner of temporary folders."""
+        if os.path.lexists(self.path):
+            return
+        # The next call tries again: the folder may be missing too.
+        with suppress(ServerError):
+            listener = _listen(self.path)
+            self._epoll.unregister(self._listener)
+            self._listener.close()
+            self._listener = listener
+            self._epoll.register(listener, select.EPOLLIN)
 
     def _pause(self, next_idle: float) -> float:
         """Return how long to wait for an event, in seconds."""
