@@ -44,6 +44,17 @@ def test_a_database_that_does_not_exist(postgres: str) -> None:
     assert 'database "no such" does not exist; create it with createdb, or correct the DSN' in message
 
 
+def test_formats_that_a_database_sets_do_not_count(postgres: str, database: str) -> None:
+    name = psycopg.conninfo.conninfo_to_dict(database)["dbname"]
+    with psycopg.connect(postgres, autocommit=True) as server:
+        for setting in ("datestyle TO German", "standard_conforming_strings TO off", "array_nulls TO off"):
+            server.execute(f'ALTER DATABASE "{name}" SET {setting}'.encode())
+    engine = connect(database)
+    with engine.begin() as connection:
+        assert connection.execute(text("SELECT now(), '\\d', '{NULL}'::int[]")).one()[1:] == ("\\d", [None])
+    engine.dispose()
+
+
 @pytest.mark.parametrize(
     "dsn",
     [

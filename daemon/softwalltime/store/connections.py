@@ -238,9 +238,12 @@ def _open(
         reason = reason.removeprefix("connection failed: ").removeprefix("connection is bad: ")
         raise StoreError(f"cannot connect to {where}: {reason}; {_connect_advice(reason)}") from None
     connection.where, connection.monitor = where, monitor
-    # Exclude schemas that other users can write, and the schema with the user's name.
-    connection.execute("SET search_path TO pg_catalog")
-    connection.execute(f"SET lock_timeout TO '{LOCK_TIMEOUT}'")
+    # search_path: exclude schemas that other users can write, and the schema with the user's name.  The others: the
+    # database, or the role, may have values with which statements or their results cannot be read.
+    connection.execute(
+        f"SET search_path TO pg_catalog; SET lock_timeout TO '{LOCK_TIMEOUT}'; SET datestyle TO ISO; "
+        "SET standard_conforming_strings TO on; SET array_nulls TO on"
+    )
     connection.commit()
     version, encoding = connection.info.server_version // 10000, connection.info.parameter_status("server_encoding")
     if version >= MIN_POSTGRES_MAJOR and encoding == "UTF8":
