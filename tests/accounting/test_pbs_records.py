@@ -239,11 +239,11 @@ def test_a_line_that_is_not_a_record_is_rejected(line: bytes, part: str) -> None
 
 
 @pytest.mark.parametrize(("longer", "accepted"), [(0, True), (1, False)])
-@pytest.mark.parametrize("which", ["user", "project", "id"])
-def test_user_project_and_job_id_have_300_characters_together_at_most(which: str, longer: int, accepted: bool) -> None:
-    texts = {"user": "u", "project": "p", "id": "1.srv"}
+@pytest.mark.parametrize("which", ["user", "project", "queue", "id"])
+def test_names_and_job_id_have_300_characters_together_at_most(which: str, longer: int, accepted: bool) -> None:
+    texts = {"user": "u", "project": "p", "queue": "q", "id": "1.srv"}
     texts[which] += "x" * (300 - sum(map(len, texts.values())) + longer)
-    message = f"user={texts['user']} project={texts['project']} ctime=1 end=2"
+    message = f"user={texts['user']} project={texts['project']} queue={texts['queue']} ctime=1 end=2"
     try:
         assert completed(message, texts["id"]).submission.user == texts["user"]
     except RecordError as error:

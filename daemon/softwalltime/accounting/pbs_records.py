@@ -17,7 +17,7 @@ from softwalltime.core.jobs import FIELDS, CurrentJob, FieldKind, Values, job_of
 
 MISSING = "is missing"
 MAX_NAMES_CHARS = 300
-"""Maximum characters of user, project and job id together: the limit of a database index."""
+"""Maximum characters of user, project, queue and job id together: the limit of a database index."""
 
 _PLACEMENT = re.compile(r"(?:(\d+)|[^:+]+)((?::[^+]*)?)(?:\+|$)")
 _PPN = re.compile(r":ppn=(\d+)")
@@ -112,8 +112,8 @@ def _values(job_id: str, texts: Sequence[str | None], server: str) -> Values:
     project = project or ""
     if not user:
         raise RecordError(MISSING, field="user")
-    if len(user) + len(project) + len(job_id) > MAX_NAMES_CHARS:
-        raise RecordError(f"user, project and job id exceed {MAX_NAMES_CHARS} characters", field="user", value=user)
+    if len(user) + len(project) + len(queue or "") + len(job_id) > MAX_NAMES_CHARS:
+        raise RecordError(f"names and job id exceed {MAX_NAMES_CHARS} characters", field="user", value=user)
     if end_text is None:
         raise RecordError(MISSING, field="end")
     end = epoch(end_text)
