@@ -41,6 +41,22 @@ def test_a_log_is_gzipped_and_its_plain_file_is_deleted(folder: Path, engine: En
     assert (later.tally.lines, later.tally.broken) == (0, [])
 
 
+def test_a_gzipped_log_that_was_read_is_not_decompressed_again(folder: Path, engine: Engine) -> None:
+    packed = folder / "20261119.gz"
+    content = bytearray(gzip.compress(ended(*range(1000, 2000))))
+    packed.write_bytes(content)
+    Follower(folder).poll(engine)
+    # Whoever decompresses it finds damage.
+    content[-2000:-1900] = bytes(100)
+    packed.write_bytes(content)
+    later = Follower(folder)
+    later.poll(engine)
+    assert later.broken == {}
+    # A log that has grown is read.
+    packed.write_bytes(gzip.compress(ended(*range(1000, 2001))))
+    assert later.poll(engine) == 1
+
+
 def test_a_truncated_log_is_read_from_its_start_and_nothing_is_stored_twice(folder: Path, engine: Engine) -> None:
     log = folder / "20261120"
     follower = Follower(folder)

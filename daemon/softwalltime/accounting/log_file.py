@@ -167,6 +167,15 @@ class OpenFile:
         """Return the number of bytes read from the file on disk."""
         return self.on_disk.tell()
 
+    def ends_at(self, offset: int) -> bool:
+        """Return whether this is a gzip file with so many bytes of contents, without decompressing it.
+
+        Its last four bytes have this number; if it has several members, that of the last one: then the result is false.
+        """
+        descriptor = self.on_disk.fileno()
+        end = os.pread(descriptor, 4, os.fstat(descriptor).st_size - 4) if not self.plain else b""
+        return os.pread(descriptor, 2, 0) == b"\x1f\x8b" and end == (offset % 2**32).to_bytes(4, "little")
+
     def live(self) -> bool:
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < WRITTEN_WITHIN_S
 

@@ -243,6 +243,9 @@ def _of_log(
             return
         begin = known.start_of(path, name, first, _size(file) if file.plain else None)
         position = begin.position
+        if position is not None and not known.again and file.ends_at(position.offset):
+            progress(_size(file))
+            return
         if position is not None:
             file.contents.seek(position.offset - position.tail.length)
             # The last bytes that were read differ if the log was truncated and continued.
