@@ -262,6 +262,12 @@ def test_current_jobs_are_complete_if_todays_log_is_read_before_older_ones(engin
     assert current(engine) == {}
 
 
+def test_a_log_that_a_wrong_clock_named_does_not_make_all_others_late(engine: Engine, tmp_path: Path) -> None:
+    store(engine, tmp_path / "20990101", Q)
+    store(engine, tmp_path / DAY, Q.replace("1.srv", "2.srv"))
+    assert current(engine).keys() == {"1.srv", "2.srv"}
+
+
 def test_the_end_of_yesterdays_log_may_be_read_after_the_start_of_todays(engine: Engine, tmp_path: Path) -> None:
     # As on NFS, where the size of each file is visible some time after the write.
     day = 1_795_000_000

@@ -8,6 +8,7 @@ now, so each block has a flag whether later records were read before.
 import gc
 import os
 import re
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -282,8 +283,10 @@ def _server(first: bytes) -> str:
 
 
 def _day(path: str) -> str:
-    """Return the day in a log's name, as YYYYMMDD; empty if there is none."""
-    return log_day(path.rpartition("/")[2])
+    """Return the day in a log's name, as YYYYMMDD; empty if there is none, or it is in the future (a wrong clock)."""
+    day = log_day(path.rpartition("/")[2])
+    # Local days of two hosts differ by one at most.
+    return day if day <= time.strftime("%Y%m%d", time.localtime(time.time() + 86400)) else ""
 
 
 def _over(day: str) -> int:
