@@ -102,6 +102,7 @@ def test_a_line_is_read_once_it_is_complete(folder: Path, engine: Engine) -> Non
         found = follower.poll(engine)
     assert found == 1
     assert follower.tally.malformed == 0
+    assert follower.tally.unfinished == [], "it would grow with each poll of an incomplete line"
 
 
 def test_two_servers_with_names_of_their_own_share_a_store(folder: Path, engine: Engine, tmp_path: Path) -> None:

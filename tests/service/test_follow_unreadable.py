@@ -1,18 +1,22 @@
 """Logs and folders that are unreadable or missing for some time."""
 
+import errno
 import gzip
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from random import Random
+from threading import Event
 
 import pytest
 from sqlalchemy import Engine
 
-from softwalltime.core.errors import SourceError
-from softwalltime.service.follow import RETRY_INTERVAL_S, UNKNOWN_AFTER, Follower
+from softwalltime.core.errors import SourceError, StoreError
+from softwalltime.core.states import TEACHING
+from softwalltime.service import follow as following
+from softwalltime.service.follow import RETRY_INTERVAL_S, UNKNOWN_AFTER, Follower, follow
 from tests.service.histories import history, random_plans
 from tests.service.log_helpers import RECORDED, Clock, append, command, count_stored, ended, logged_errors
 from tests.service.running import until
@@ -38,6 +42,49 @@ def test_a_folder_without_permission_is_reported_and_read_once_permitted(folder:
     with nobody(), pytest.raises(SourceError, match=r"accounting: Permission denied$"):
         follower.poll(engine)
     assert follower.poll(engine) == 42
+
+
+def test_an_open_log_that_another_nfs_client_deletes_is_given_up(
+    folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # NFS then fails with ESTALE, where a local file has a status without links.
+    def fstat_of_nfs(descriptor: int) -> os.stat_result:
+        status = fstat(descriptor)
+        if status.st_nlink == 0:
+            raise OSError(errno.ESTALE, "Stale file handle")
+        return status
+
+    fstat = os.fstat
+    monkeypatch.setattr(os, "fstat", fstat_of_nfs)
+    follower = Follower(folder)
+    follower.poll(engine)
+    (folder / "20261120").unlink()
+    (folder / "20261120.gz").write_bytes(gzip.compress(RECORDED + ended(101)))
+    assert follower.poll(engine) == 1
+    append(folder / "20261121", ended(102))
+    assert follower.poll(engine) == 1
+
+
+def test_an_error_of_the_logs_while_the_store_is_down_does_not_end_the_thread(
+    folder: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    opened: list[AbstractContextManager[Engine]] = []
+
+    def open_engine() -> AbstractContextManager[Engine]:
+        opened.append(nullcontext(engine))
+        if len(opened) == 1:
+            raise StoreError("PostgreSQL is down")
+        stopping.set()
+        return opened[-1]
+
+    stopping = Event()
+    monkeypatch.setattr(following, "FIRST_RETRY_PAUSE_S", 0.01)
+    monkeypatch.setattr(Follower, "measure", fail)
+    follow(Follower(folder), open_engine, TEACHING, stopping)
+    assert len(opened) == 2
 
 
 def unreadable(folder: Path, how: str) -> Path:

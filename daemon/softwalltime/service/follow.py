@@ -86,7 +86,8 @@ class OpenLogs:
 
     def _drop(self, key: tuple[int, int]) -> None:
         if key in self._held:
-            os.close(self._held.pop(key)[2])
+            with suppress(OSError):
+                os.close(self._held.pop(key)[2])
 
     def unread(self) -> None:
         """Forget the states in which the logs were read."""
@@ -95,8 +96,13 @@ class OpenLogs:
     def now(self) -> dict[Path, tuple[LogState, os.stat_result]]:
         """Return the open logs to which a path leads, by their current path: state when read, and current status."""
         logs = {}
-        for name, state, descriptor in self._held.values():
-            status = os.fstat(descriptor)
+        for key, (name, state, descriptor) in list(self._held.items()):
+            try:
+                status = os.fstat(descriptor)
+            except OSError:
+                # Another NFS client has deleted the file, for example after it has compressed it (ESTALE).
+                self._drop(key)
+                continue
             paths = [name]
             with suppress(OSError):
                 # The link is dangling for a deleted file, or one that another NFS client has renamed.
@@ -203,7 +209,9 @@ class Follower:
             for malformed in tally.kept:
                 log.warning("malformed: %s", malformed)
             self.tally.add(tally)
+            # These would grow for ever.
             self.tally.broken.clear()
+            self.tally.unfinished.clear()
         before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}
         for error in tally.broken:
             if error.path is not None:
@@ -276,7 +284,8 @@ def with_store(
             log.exception("unexpected error; trying again")
             failed("an unexpected error, see the log", True)
         if follower is not None:
-            with suppress(SourceError):
+            # An error here would end the thread.
+            with suppress(SourceError, OSError):
                 follower.measure()
         if time.monotonic() - opened > pause:
             pause = FIRST_RETRY_PAUSE_S

@@ -129,7 +129,7 @@ class SocketServer:
         if os.path.lexists(self.path):
             return
         # The next call tries again: the folder may be missing too.
-        with suppress(ServerError):
+        with suppress(ServerError, OSError):
             listener = _listen(self.path)
             self._epoll.unregister(self._listener)
             self._listener.close()
