@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import strategies as st
@@ -26,7 +27,7 @@ def trace(name: str) -> Path:
 
 def job(
     user: str = "alice", *, submitted: int = 0, end: int | None = None, runtime: int = 100,
-    walltime: int | None = 1000, project: str = "p", job_id: str = "1.srv", **more: object,
+    walltime: int | None = 1000, project: str = "p", job_id: str = "1.srv", **more: Any,
 ) -> CompletedJob:  # fmt: skip
     """A completed job with what a test does not care about filled in."""
     end = submitted + 10 + runtime if end is None else end
@@ -55,7 +56,7 @@ def _maybe(strategy: st.SearchStrategy[int]) -> st.SearchStrategy[int | None]:
     return st.none() | strategy
 
 
-_printable = st.characters(exclude_categories=("Cs",), exclude_characters="\n\r\0")
+_printable = st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\0")
 # The one thing that PBS's format cannot tell: an account that itself holds a quote and what follows accounts.
 accounts = st.text(_printable, max_size=30).filter(
     lambda text: not any(f'" {field}' in text for field in ("project=", "accounting_id=", "jobname=", "queue="))

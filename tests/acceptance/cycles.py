@@ -11,7 +11,7 @@ from itertools import groupby, product, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.measure.simulation.machine import Processors, Profile
+from softwalltime.measure.simulation.machine import Calendar, Processors, Profile
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
@@ -24,22 +24,23 @@ TRIED = 5
 """Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""
 
 
-class WithExiting(Processors):
+class WithExiting:
     """Processors with some still held by exiting jobs."""
 
-    held = 0
+    def __init__(self, total: int, needs: Sequence[int]) -> None:
+        self._processors = processors = Processors(total, needs)
+        self.allocate, self.release, self.kind = processors.allocate, processors.release, processors.kind
+        self.held = 0
 
     def fits(self, job: int) -> bool:
-        return self.needs[job] <= self.free - self.held
+        return self._processors.needs[job] <= self._processors.free - self.held
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PlanWithExiting":
-        ends = list(ends)
-        return PlanWithExiting(
-            Profile(now, self.free, ends, self.needs), Profile(now, self.free - self.held, ends, self.needs)
-        )
+        ends, free, needs = list(ends), self._processors.free, self._processors.needs
+        return PlanWithExiting(Profile(now, free, ends, needs), Profile(now, free - self.held, ends, needs))
 
 
-class PlanWithExiting:
+class PlanWithExiting(Calendar):
     """The plan of pbs_sched while a job is exiting: the job no longer runs, but holds its processors.
 
     Seen in its log: the start of a top job is found as if these processors stayed in use, and whether another job
@@ -59,9 +60,9 @@ class PlanWithExiting:
     def earliest(self, job: int, seconds: int) -> int:
         return self._in_use.earliest(job, seconds)
 
-    def occupy(self, job: int, start: int, end: int) -> None:
-        self._free.occupy(job, start, end)
-        self._in_use.occupy(job, start, end)
+    def change(self, job: int, sign: int, start: int, end: int) -> None:
+        self._free.change(job, sign, start, end)
+        self._in_use.change(job, sign, start, end)
 
 
 @dataclass(frozen=True, slots=True)

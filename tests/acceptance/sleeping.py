@@ -137,7 +137,7 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
     folder = lab.home / "server_priv" / "accounting"
     days = sorted(folder.iterdir())[-2:]
     positions = {job: index for index, job in enumerate(ids)}
-    records = []
+    records: list[Record] = []
     for day in days:
         for line in day.read_text(errors="replace").splitlines():
             _stamp, kind, job, message = (*line.split(";", 3), "", "", "")[:4]

@@ -2,7 +2,7 @@
 
 import sysconfig
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -62,6 +62,15 @@ class Live:
     def look(self) -> None:
         """Look once, now."""
         self.values.look(int(time.time()))
+
+    def look_until(self, reached: Callable[[], bool], timeout: float, what: str) -> None:
+        """Look again and again until the condition holds."""
+
+        def probe() -> bool:
+            self.look()
+            return reached()
+
+        until(probe, timeout, what)
 
 
 def test_the_manager_right_is_tried_without_a_job(lab: Lab) -> None:
@@ -166,7 +175,7 @@ def test_the_guard_stops_short_values_while_the_top_job_is_late(
     live.look()
     small = lab.qsub("-h", *options, "-l", "select=1:ncpus=1")
     lab.must("qrls", small)
-    until(lambda: live.look() or (live.promises.late_job == top), 120, "the guard")
+    live.look_until(lambda: live.promises.late_job == top, 120, "the guard")
     assert {lab.soft(job) for job in (top, small) if lab.job(job)["job_state"] == "Q"} <= {600}
 
 
@@ -187,4 +196,4 @@ def test_a_server_that_was_restarted_is_asked_again(lab: Lab, connection: PbsCon
     lab.qmgr("set server scheduling = True")
     lab.wait(job, "R")
     # PBS alters no job that is just being started.
-    until(lambda: live.look() or lab.soft(job) == 200, 30, "the value is set")
+    live.look_until(lambda: lab.soft(job) == 200, 30, "the value is set")

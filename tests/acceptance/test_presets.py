@@ -15,7 +15,7 @@ import pytest
 from softwalltime.deployment.preset_setup import requirements
 from softwalltime.predict.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
-from softwalltime.predict.policy.presets import PRESETS
+from softwalltime.predict.policy.presets import PRESETS, PresetName
 from tests.acceptance.lab import STRICT, Lab
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
@@ -139,7 +139,7 @@ def test_off_shadow_balanced_order_balanced_off_in_six_commands(
         return {key: found[key] for key in ("soft_walltime", "predicted") if key in found}
 
     try:
-        for name, expected, formula in (
+        switches: tuple[tuple[PresetName, dict[str, object], bool], ...] = (
             ("off", {}, False),
             ("shadow", {}, False),
             # Live values are off here, so there is no guard, and balanced sets no soft walltime.
@@ -147,7 +147,8 @@ def test_off_shadow_balanced_order_balanced_off_in_six_commands(
             ("order", {"soft_walltime": "00:05:00", "predicted": 600}, True),
             ("balanced", {"predicted": 600}, True),
             ("off", {}, False),
-        ):
+        )
+        for name, expected, formula in switches:
             assert f"done: the daemon has the preset {name}" in switch(name)
             assert f'preset = "{name}"  # for now' in daemon.config.read_text()
             assert waiting() == expected, name

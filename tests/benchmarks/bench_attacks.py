@@ -4,9 +4,9 @@ A user cannot alter a job and keep its place (tests/acceptance/test_attacks.py).
 that jobs end at once: to submit fakes that end after two seconds, under keys that only they have, or under the keys of
 the user's other jobs, and then the real job with the same keys.
 
-On a recorded log (KTH-SP2 where it is there, else a synthetic workload), real long jobs of users with a history are the
-attackers' jobs, one of each user.  Each attack is simulated in PBS's cycle with all of them at once, and compared with
-the same schedule without fakes.  A place is a job that was submitted before the attacker's job and starts after it.
+On the recorded trace KTH-SP2, real long jobs of users with a history are the attackers' jobs, one of each user.  Each
+attack is simulated in PBS's cycle with all of them at once, and compared with the same schedule without fakes.  A place
+is a job that was submitted before the attacker's job and starts after it.
 
 ``python -m tests.benchmarks attacks``; SOFTWALLTIME_BENCH_JOBS changes the number of jobs.
 """
@@ -161,6 +161,9 @@ def main() -> None:
         return
     count = int(os.environ.get("SOFTWALLTIME_BENCH_JOBS", str(JOBS)))
     jobs = sorted(read_jobs(trace), key=lambda job: job.submission.submitted)[:count]
+    if not targets(jobs):
+        print(f"not measured: among the first {count:,} jobs none is long, of a user with a history")
+        return
     bought = {name: gains(jobs, 100, preset_policy(name), ATTACKS) for name in PRESETS}
     waits = ", ".join(f"{name} {next(iter(of.values())).honest / HOUR:.1f} h" for name, of in bought.items())
     print(f"KTH-SP2, first {count:,} jobs; {len(targets(jobs))} attackers, whose jobs wait without fakes: {waits}")

@@ -70,7 +70,7 @@ def _table(workload: Workload, weights: str) -> str:
     random = np.random.default_rng(1)
     rows = []
     for name, attribute in ATTRIBUTES.items():
-        found = [str(attribute(workload.jobs[job], lasts[job])) for job in chosen]
+        found = [str(attribute(workload.jobs[job], lasts[job])) for job in chosen.tolist()]
         values, numbers = np.unique(found, return_inverse=True)
         if len(values) > 1:
             gains = (_gain(places[chosen], each) for each in (numbers, random.permutation(numbers)))

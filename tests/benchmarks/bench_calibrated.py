@@ -33,7 +33,7 @@ def main() -> None:
     workload = Workload(jobs, JOBS)
     print(table(["step", "mean, us", "99th percentile, us"], _times(workload)))
     print()
-    print(table(["waiting jobs of the user", "job there to predict and gone, us"], map(_crowded, PRESENT)))
+    print(table(["waiting jobs of the user", "job there to predict and gone, us"], list(map(_crowded, PRESENT))))
     print(f"\nstate of {USERS:,} users with 300 jobs each: {_state() / 1e6:.0f} MB pickled")
 
 

@@ -54,7 +54,7 @@ def _of_file(command: str, file: Path, jobs: int, first: dict[str, float]) -> li
 
     :param first: seconds for each job of the first file by command; added where it is missing.
     """
-    page = ["-o", file.with_suffix(".html")] if command == "report" else []
+    page = ["-o", str(file.with_suffix(".html"))] if command == "report" else []
     done = softwalltime(command, file, *COMMANDS[command], *page, "--format", "json")
     document = json.loads(done.output)
     size, results = file.stat().st_size, 8 * jobs

@@ -104,7 +104,7 @@ def _crowd(folder: Path, rows: AnswerRows) -> Sequence[str]:
 
 def _flood(folder: Path, rows: AnswerRows) -> list[Sequence[str]]:
     """Another user asks as often as he may, while one asks with two processes without a pause, and without him."""
-    lines = []
+    lines: list[Sequence[str]] = []
     for name, processes in (("nothing", 0), ("without a pause", 2)):
         path = folder / f"flood{processes}.sock"
         with _Served(path, rows, None), multiprocessing.Pool(processes + 1) as pool:
@@ -136,7 +136,8 @@ def _ask(path: Path, seconds: float, users: Sequence[int], pause: float = 0.0) -
     """Ask as these users in turn; return the seconds that each answer took."""
     os.setgroups([])
     os.setgid(FIRST_UID)
-    end, took = time.monotonic() + seconds, []
+    end = time.monotonic() + seconds
+    took: list[float] = []
     while (begin := time.monotonic()) < end:
         # The effective user is the one that the kernel names.
         os.seteuid(0)

@@ -21,11 +21,11 @@ import numpy as np
 
 from softwalltime.predict.policy.presets import HOUR, PresetName
 from softwalltime.reports.candidates import preset_policy
+from tests.acceptance.fast_daemon import UNIT
 from tests.acceptance.lab import RUNNER, Lab
 from tests.acceptance.presets import (
     BASELINES,
     LOOK,
-    UNIT,
     baseline,
     preset,
     preset_settings,

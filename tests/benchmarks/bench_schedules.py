@@ -100,9 +100,9 @@ def _simulated(
                     for result in evaluate(SimulationTask(experiment, jobs.path, todo, seed)):
                         save_result(kept, experiment, result)
                 for policy in policies:
-                    result = saved_result(kept, experiment, policy, seed)
-                    assert result is not None
-                    found[policy].append(result.metrics)
+                    saved = saved_result(kept, experiment, policy, seed)
+                    assert saved is not None
+                    found[policy].append(saved.metrics)
     return found
 
 

@@ -70,7 +70,9 @@ def main() -> None:
 
 def submit(socket: Path, accounting: Path, jobs: list[CompletedJob], answers: Any) -> None:
     """Ask the daemon about each job as the hook does, and write its records when they are due."""
-    times, due, number = [], [], 0
+    times: list[float] = []
+    due: list[tuple[float, str, CompletedJob]] = []
+    number = 0
     begin = time.time()
     log = accounting / datetime.now(UTC).strftime("%Y%m%d")
     while number < len(jobs) or due:

@@ -70,10 +70,9 @@ def uncorrected(judged: JudgedStart) -> JudgedStart:
     """Return the forecast as it was before any correction."""
     raw = WaitForecast.of(judged.made.start.raw or ())
     begin = judged.made.forecast_at + raw.delay
-    expected, *ends = (round(begin + wait) for wait in (raw.median, *raw.ranges))
-    values = dict(zip(("low90", "low50", "high50", "high90"), ends, strict=True))
-    start = replace(judged.made.start, expected=expected, **values)
-    return replace(judged, made=replace(judged.made, start=start))
+    expected, low90, low50, high50, high90 = (round(begin + wait) for wait in (raw.median, *raw.ranges))
+    start = replace(judged.made.start, expected=expected, low90=low90, low50=low50, high50=high50, high90=high90)
+    return replace(judged, made=judged.made._replace(start=start))
 
 
 def main() -> None:
@@ -199,7 +198,7 @@ def sampled(engine: Engine) -> Iterator[list[PublishedStart]]:
                 for each in read_expected(connection):
                     key = each.start.job_id, each.forecast_at
                     if each.start.expected is not None:
-                        found.setdefault(key, replace(each, start=replace(each.start, raw=raw.get(key))))
+                        found.setdefault(key, each._replace(start=replace(each.start, raw=raw.get(key))))
 
     thread = Thread(target=sample)
     thread.start()

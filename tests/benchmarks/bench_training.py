@@ -7,6 +7,7 @@ on the first half alone.  SOFTWALLTIME_BENCH_TRACES (``KTH,SDSC``) names traces.
 """
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,9 @@ HEADER = (
 
 def main() -> None:
     """Print accuracy and share underestimated at the target 5%, and mean loss of 19 quantiles, on each second half."""
+    if find_spec("torch") is None:
+        print("not measured: no torch, which pip install 'pbs-softwalltime[train]' adds")
+        return
     names = os.environ.get("SOFTWALLTIME_BENCH_TRACES", ",".join((*NAMES, "ALCF", "UniLu"))).split(",")
     paths = [path for name in names for path in sorted(TRACES.glob(f"{name}*.swf.gz"))]
     rows = [_row(path, load(weights)) for path in paths for weights in held_out(path.name, weights_folder())]

@@ -175,8 +175,9 @@ def _judge(lab: Lab, change: Change, folder: Path, log: Path, random: np.random.
         held = {named[2]} if "--hold" in change.options(named) else set()
         while set(lab.must("qselect", "-s", "EQR").split()) & set(jobs):
             time.sleep(1)
-        options = [*change.options(named), "--snapshot", state, "--log", log, "--runs", "200", "--format", "json"]
-        document = json.loads(softwalltime(lab, "what-if", *options))
+        files = ("--snapshot", state, "--log", log)
+        output = softwalltime(lab, "what-if", *change.options(named), *files, "--runs", "200", "--format", "json")
+        document = json.loads(output)
         rows = [row for row in document["jobs"] if row["before"] and row["after"] and row["job"] not in held]
         completed, _ = recorded(lab, [row["job"] for row in rows])
         starts = [done.start or 0 for done in completed]

@@ -15,7 +15,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from time import perf_counter
 from typing import Any, TextIO
@@ -89,12 +89,13 @@ class Plugin:
         return None
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[object]:
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Run a test under its time limit."""
         self._write(begin=item.nodeid)
         begin = perf_counter()
         if self._seconds:
             # A thread of C, which also ends a loop that holds the interpreter.
+            assert self._output is not None
             limit = MARGIN_S + 5 * self._seconds[item.nodeid]
             faulthandler.dump_traceback_later(limit, exit=True, file=self._output)
         try:

@@ -95,7 +95,8 @@ def agent_at(path: Path, server: EmulatedServer, processors: int = 16) -> Iterat
             except OSError:
                 return
             with client:
-                agents.append(subprocess.Popen([*command, str(processors)], stdin=client, stdout=client))
+                stream = client.fileno()
+                agents.append(subprocess.Popen([*command, str(processors)], stdin=stream, stdout=stream))
 
     thread = Thread(target=accept)
     thread.start()

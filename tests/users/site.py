@@ -72,10 +72,10 @@ def runs(job_id: str, now: int, user: str = ME, **more: Any) -> CurrentJob:
 def forecast(job_id: str, now: int, wait: int | None, user: str = ME, **more: Any) -> StoredStart:
     """A forecast with a 50% range of 10 minutes and a 90% range of an hour on either side."""
     expected = None if wait is None else now + wait
-    ends = [None if expected is None else expected + each for each in (-HOUR, -600, 600, HOUR)]
+    low90, low50, high50, high90 = (None if expected is None else expected + each for each in (-HOUR, -600, 600, HOUR))
     start = StoredStart(
-        job_id, now - 600, expected, *ends, pbs_estimate=None, walltime=7200, ncpus=4, user_name=user,
-        group_name="staff", project="p", queue="long", waits_for="first in the queue",
+        job_id, now - 600, expected, low90, low50, high50, high90, pbs_estimate=None, walltime=7200, ncpus=4,
+        user_name=user, group_name="staff", project="p", queue="long", waits_for="first in the queue",
     )  # fmt: skip
     return replace(start, **more)
 
@@ -138,7 +138,7 @@ class OwnJobsProcess:
     def ask(self, user: str = "", send: str = "") -> dict[str, Any]:
         """Return the answer to a user, another one than this if named, who sends something first."""
         uid = str(pwd.getpwnam(user or ME).pw_uid)
-        command = [sys.executable, "-I", "-S", "-c", ASK, self.socket, send, uid]
+        command = [sys.executable, "-I", "-S", "-c", ASK, str(self.socket), send, uid]
         done = subprocess.run(command, stdout=subprocess.PIPE, timeout=PATIENT, check=True)
         found: dict[str, Any] = json.loads(done.stdout)
         return found

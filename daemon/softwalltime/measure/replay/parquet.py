@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]  # it has no types
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # it has no types
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from softwalltime.core.errors import SourceError
