@@ -166,6 +166,20 @@ def test_jobs_that_hardly_wait_have_nothing_to_gain() -> None:
     assert "in the simulation of what the site runs, jobs wait 59 s on average, so there is nothing" in advice.sentence
 
 
+def test_a_log_in_which_no_job_waits_gives_nothing_to_shorten_whatever_shaken_users_wait() -> None:
+    idle = BothWaits(Level(0, 0), Level(1, 0))
+    advice = advised(waits(), likeness=replace(LIKE, whole=idle, month=None))
+    assert advice.verdict is Verdict.OFF
+    assert "in the log, jobs wait 1 s on average, so there is nothing to shorten" in advice.sentence
+
+
+def test_shaken_workloads_that_wait_much_longer_are_a_caution() -> None:
+    busy = BothWaits(Level(4000, 900), Level(4000, 900))
+    cautions = " ".join(advised(waits(), likeness=replace(LIKE, whole=busy, month=None)).cautions)
+    assert "jobs wait 3 h on average, as they were submitted 1.1 h: the verdict is about other days" in cautions
+    assert "other days" not in " ".join(advised(waits()).cautions)
+
+
 def test_one_workload_shows_no_chance_and_so_gives_no_verdict() -> None:
     one = compare(CANDIDATES[SAFE], [replace(TODAY, wait_mean=5000)], [TODAY])
     advice = advised(one, seeds=SEEDS[:1])

@@ -1,10 +1,13 @@
 """Cautions against a recommendation, shown with the verdict."""
 
 from softwalltime.core.formatting import duration, percent
+from softwalltime.reports.likeness import FLOOR_S
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
 _MIN_GROWTH = 0.1
 """Minimum relative growth of a wait to be mentioned."""
+_MAX_FACTOR = 2.0
+"""Factor by which the mean wait of shaken workloads may differ from that of the recorded one."""
 _NAMED = 3
 """Maximum classes of jobs named in a sentence."""
 _FEW_SEEDS = 5
@@ -37,6 +40,13 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
                 before, after = (duration(getattr(each, metric)) for each in (simulated.baseline, chosen.metrics))
                 surely = "beyond" if change.above else "not beyond"
                 said.append(f"The {what} grows from {before} to {after} ({surely} the 95% interval).")
+    if simulated.likeness is not None:
+        recorded, shaken = simulated.likeness.whole.simulated.mean, simulated.baseline.wait_mean or 0.0
+        if max(recorded, shaken, FLOOR_S) > _MAX_FACTOR * max(min(recorded, shaken), FLOOR_S):
+            said.append(
+                f"In the shaken workloads jobs wait {duration(shaken)} on average, as they were submitted "
+                f"{duration(recorded)}: the verdict is about other days than these."
+            )
     if simulated.step is not None:
         said.append(str(simulated.step))
     said += [f"Not simulated as it is: {remark}." for remark in simulated.remarks]

@@ -5,7 +5,7 @@
    where nothing was simulated; where it does not reproduce the recorded waits (:mod:`.likeness`); with fewer than
    ``shaking.MIN_USERS`` users, whose workloads differ too little for the intervals to speak about other weeks; and with
    fewer than ``MIN_SEEDS`` workloads.
-2. Jobs wait less than ``MIN_MEAN_WAIT_S`` on average today: there is nothing to gain.
+2. Jobs wait less than ``MIN_MEAN_WAIT_S`` on average today, in the log or in the simulation: there is nothing to gain.
 3. A candidate qualifies if, over shaken workloads, its mean wait is below the baseline's by more than the 95% interval,
    neither its mean bounded slowdown nor its 95th percentile wait is above by more than theirs, and neither the waits of
    any class of jobs nor the share of promised starts that come later grow beyond their limits (:class:`WaitLimits`).
@@ -18,6 +18,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from operator import itemgetter
 
 from softwalltime.core.formatting import DAY, duration, exact_percent, percent, plural
 from softwalltime.core.progress import ShowProgress, no_progress
@@ -223,12 +224,17 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
         return replace(cannot_tell(why, *doubtful[1:], *reasons), cautions=cautions)
     if simulated.shake != "week":
         return replace(cannot_tell("the log has too few users", FEW_USERS, *reasons), cautions=cautions)
-    today = simulated.baseline.wait_mean or 0.0
-    if today < MIN_MEAN_WAIT_S:
+    waits = {"the simulation of what the site runs": simulated.baseline.wait_mean or 0.0}
+    if simulated.likeness is not None:
+        # Users who move in time collide, also on a machine where no job waits.
+        whole = simulated.likeness.whole
+        waits["the log"] = max(whole.recorded.mean, whole.simulated.mean)
+    where, shortest = min(waits.items(), key=itemgetter(1))
+    if shortest < MIN_MEAN_WAIT_S:
         return Recommendation(
             Verdict.OFF,
-            f"Do not switch soft walltimes on: in the simulation of what the site runs, jobs wait {duration(today)} on "
-            "average, so there is nothing to shorten.",
+            f"Do not switch soft walltimes on: in {where}, jobs wait {duration(shortest)} on average, so there is "
+            "nothing to shorten.",
             tuple(reasons),
             cautions,
         )
