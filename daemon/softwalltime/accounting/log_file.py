@@ -60,8 +60,9 @@ class _Gzip:
 
 
 _ZSTD = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+_GZIP = b"\x1f\x8b"
 _FORMATS: tuple[tuple[str, bytes, Callable[[], _Decompressor]], ...] = (
-    ("gzip", b"\x1f\x8b", _Gzip),
+    ("gzip", _GZIP, _Gzip),
     ("bzip2", b"BZh", lambda: import_module("bz2").BZ2Decompressor()),
     ("xz", b"\xfd7zXZ\0", lambda: import_module("lzma").LZMADecompressor()),
     ("zstd", b"\x28\xb5\x2f\xfd", lambda: import_module(_ZSTD).ZstdDecompressor()),
@@ -170,11 +171,13 @@ class OpenFile:
     def ends_at(self, offset: int) -> bool:
         """Return whether this is a gzip file with so many bytes of contents, without decompressing it.
 
-        Its last four bytes have this number; if it has several members, that of the last one: then the result is false.
+        Its last four bytes are this number, of several members that of the last one.
         """
         descriptor = self.on_disk.fileno()
-        end = os.pread(descriptor, 4, os.fstat(descriptor).st_size - 4) if not self.plain else b""
-        return os.pread(descriptor, 2, 0) == b"\x1f\x8b" and end == (offset % 2**32).to_bytes(4, "little")
+        if os.pread(descriptor, len(_GZIP), 0) != _GZIP:
+            return False
+        end = os.pread(descriptor, 4, os.fstat(descriptor).st_size - 4)
+        return int.from_bytes(end, "little") == offset % 2**32
 
     def live(self) -> bool:
         return self.plain and time.time() - os.fstat(self.on_disk.fileno()).st_mtime < WRITTEN_WITHIN_S

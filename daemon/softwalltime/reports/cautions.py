@@ -1,7 +1,7 @@
 """Cautions against a recommendation, shown with the verdict."""
 
 from softwalltime.core.formatting import duration, percent
-from softwalltime.reports.likeness import FLOOR_S
+from softwalltime.reports.likeness import within
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 
 _MIN_GROWTH = 0.1
@@ -42,10 +42,10 @@ def simulation_cautions(simulated: SimulationFigures, chosen: SettingWaits | Non
                 said.append(f"The {what} grows from {before} to {after} ({surely} the 95% interval).")
     if simulated.likeness is not None:
         recorded, shaken = simulated.likeness.whole.simulated.mean, simulated.baseline.wait_mean or 0.0
-        if max(recorded, shaken, FLOOR_S) > _MAX_FACTOR * max(min(recorded, shaken), FLOOR_S):
+        if not within(_MAX_FACTOR, recorded, shaken):
             said.append(
-                f"In the shaken workloads jobs wait {duration(shaken)} on average, as they were submitted "
-                f"{duration(recorded)}: the verdict is about other days than these."
+                f"Jobs wait {duration(shaken)} on average in the shaken workloads, and {duration(recorded)} as they "
+                "were submitted: what holds in the former may not hold for this log."
             )
     if simulated.step is not None:
         said.append(str(simulated.step))

@@ -60,7 +60,12 @@ class BothWaits:
     def alike(self) -> bool:
         """Return whether they differ by at most :data:`MAX_FACTOR` in mean and median."""
         pairs = ((self.recorded.mean, self.simulated.mean), (self.recorded.median, self.simulated.median))
-        return all(max(*pair, FLOOR_S) <= MAX_FACTOR * max(min(pair), FLOOR_S) for pair in pairs)
+        return all(within(MAX_FACTOR, *pair) for pair in pairs)
+
+
+def within(factor: float, one: float, other: float) -> bool:
+    """Return whether two waits in seconds differ by at most this factor; shorter ones count as :data:`FLOOR_S`."""
+    return max(one, other, FLOOR_S) <= factor * max(min(one, other), FLOOR_S)
 
 
 @dataclass(frozen=True, slots=True)

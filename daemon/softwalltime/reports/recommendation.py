@@ -16,7 +16,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from operator import itemgetter
 
@@ -158,12 +158,12 @@ def unsimulated(skipped: SimulationSkipped) -> Recommendation:
     return cannot_tell("waits were not simulated", f"The effect on waits is not known: {skipped.reason}.")
 
 
-def cannot_tell(why: str, *reasons: str) -> Recommendation:
+def cannot_tell(why: str, *reasons: str, cautions: tuple[str, ...] = ()) -> Recommendation:
     """Return the verdict UNKNOWN.
 
     :param why: in a few words, without a full stop.
     """
-    return Recommendation(Verdict.UNKNOWN, f"Cannot tell whether soft walltimes would help: {why}.", reasons)
+    return Recommendation(Verdict.UNKNOWN, f"Cannot tell whether soft walltimes would help: {why}.", reasons, cautions)
 
 
 def simulated_advice(
@@ -221,9 +221,9 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
     cautions = simulation_cautions(simulated, None)
     if doubtful := doubts(simulated.likeness, simulated.scored_share):
         why = f"the simulation is not like this machine, or the log says too little. {doubtful[0].removesuffix('.')}"
-        return replace(cannot_tell(why, *doubtful[1:], *reasons), cautions=cautions)
+        return cannot_tell(why, *doubtful[1:], *reasons, cautions=cautions)
     if simulated.shake != "week":
-        return replace(cannot_tell("the log has too few users", FEW_USERS, *reasons), cautions=cautions)
+        return cannot_tell("the log has too few users", FEW_USERS, *reasons, cautions=cautions)
     waits = {"the simulation of what the site runs": simulated.baseline.wait_mean or 0.0}
     if simulated.likeness is not None:
         # Users who move in time collide, also on a machine where no job waits.
@@ -239,8 +239,8 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
             cautions,
         )
     if len(simulated.seeds) < MIN_SEEDS:
-        one = cannot_tell("one shaken workload gives no interval", "--seeds needs at least two.", *reasons)
-        return replace(one, cautions=cautions)
+        why, advice = "one shaken workload gives no interval", "--seeds needs at least two."
+        return cannot_tell(why, advice, *reasons, cautions=cautions)
     return None
 
 

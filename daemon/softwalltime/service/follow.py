@@ -209,7 +209,7 @@ class Follower:
             for malformed in tally.kept:
                 log.warning("malformed: %s", malformed)
             self.tally.add(tally)
-            # These would grow for ever.
+            # They would grow with each poll.
             self.tally.broken.clear()
             self.tally.unfinished.clear()
         before = {path: self.broken.pop(path)[0] for path in changed if path in self.broken}

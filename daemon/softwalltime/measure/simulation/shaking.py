@@ -16,8 +16,8 @@ WEEK = 7 * DAY
 _WEEKS = 2
 _JITTER_S = 300
 _SHORT_S = 12 * WEEK
-"""Span of submissions in seconds below which jobs move in a circle: the jobs of two weeks, spread over six, waited
-a sixth as long (KTH-SP2, SDSC-SP2, HPC2N), those of 13 weeks, spread over 17, about as long."""
+"""Span of submissions in seconds below which jobs move in a circle.  Without it the jobs of two weeks are spread over
+six and wait a sixth as long (KTH-SP2, SDSC-SP2, HPC2N); those of 13 weeks, spread over 17, wait about as long."""
 MIN_USERS = 10
 """Minimum number of users for shaking by weeks, which shifts all jobs of a user together."""
 FEW_USERS = (
@@ -40,7 +40,7 @@ def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
     """The workload shaken with this seed; the recorded one for an empty ``shake``.
 
     ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.  In a
-    short log those that would leave its days enter them at the other end, which keeps the load.
+    short log, jobs that would leave it at one end enter it at the other, which keeps the load.
     ``jitter``: each job is moved by up to 5 min either way.
 
     :raises UsageError: for another shake.

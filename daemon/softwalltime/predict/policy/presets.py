@@ -23,7 +23,7 @@ HOUR: Final = 3600
 UNDO: Final = "softwalltime policy set off --apply"
 """Command that switches a policy off."""
 MEDIAN: Final = "percentile:p=50,keys=user+project+walltime,threshold=0.125"
-"""Predictor of the ordering value: the median, but at least an eighth of the walltime, however many fakes teach it."""
+"""Predictor of the ordering value: the median, and at least an eighth of the walltime, so that fakes gain little."""
 
 
 @dataclass(frozen=True, slots=True)
