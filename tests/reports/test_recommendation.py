@@ -194,7 +194,7 @@ def test_one_workload_shows_no_chance_and_so_gives_no_verdict() -> None:
         (replace(LIKE, whole=BothWaits(Level(10_800, 900), Level(10_800, 1351))), 1.0, "--processors"),
         (replace(LIKE, month=BothWaits(Level(5000, 0), Level(10_800, 0))), 1.0, "the jobs of the last 30 days"),
         (replace(LIKE, pause=(0, 10**6)), 1.0, "the machine was down"),
-        (None, 1.0, "Give logs with starts"),
+        (None, 1.0, "Give logs with both times"),
         (LIKE, 0.49, "--walltime-from"),
     ],
 )

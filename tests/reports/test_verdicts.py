@@ -97,10 +97,12 @@ def test_recorded_hours_and_simulated_seconds_are_never_a_reason_against() -> No
     assert "nothing to shorten" not in advice.sentence
 
 
-def test_without_starts_nobody_can_tell() -> None:
-    advice = advised([replace(job, start=None) for job in JOBS], 128)
+@pytest.mark.parametrize("waited", [False, True], ids=["no starts", "each starts when submitted"])
+def test_without_recorded_waits_nobody_can_tell(waited: bool) -> None:
+    jobs = [replace(job, start=job.submission.submitted if waited else None) for job in JOBS]
+    advice = advised(jobs, 128)
     assert advice.verdict is Verdict.UNKNOWN
-    assert "Most records hold no start" in advice.sentence
+    assert "The log records no waits" in advice.sentence
 
 
 def verdicts(source: str, processors: int, folder: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:

@@ -85,12 +85,15 @@ class Likeness:
 
 
 def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> Likeness | None:
-    """Simulate the recorded workload; ``None`` if most starts are not recorded."""
+    """Simulate the recorded workload; ``None`` if most starts are not recorded, or no job waited a second.
+
+    Traces without waits (-1, as in LLNL-Atlas) have the start as the submission of each job.
+    """
     recorded = jobs.completed.numbers("start")
-    known = recorded != -1
-    if 2 * int(known.sum()) < len(jobs) or not (known & jobs.scored).any():
-        return None
     submitted = np.array(jobs.submitted, np.int64)
+    known = recorded != -1
+    if 2 * int(known.sum()) < len(jobs) or not (known & jobs.scored & (recorded > submitted)).any():
+        return None
     start = simulate(jobs, processors, baseline).start
     pause, simulated_pause = (_pause(submitted[known], starts[known]) for starts in (recorded, start))
     if pause is not None and simulated_pause is not None:
@@ -113,7 +116,7 @@ def measure_likeness(jobs: Jobs, processors: int, baseline: SchedulerPolicy) -> 
 def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
     """Return why the simulation is not valid for this machine, as sentences; empty if it is.
 
-    :param likeness: ``None`` if the log holds no starts.
+    :param likeness: ``None`` if the log records no waits.
     :param scored_share: share of the processor time that jobs with a walltime used.
     """
     said = []
@@ -124,7 +127,7 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
             "the machine need the size of --processors."
         )
     if likeness is None:
-        said.append("Most records hold no start, so nobody knows how long jobs wait. Give logs with starts.")
+        said.append("The log records no waits: most jobs have no start, or all started when submitted. Give logs with both times.")
         return tuple(said)
     for both, which in ((likeness.whole, "all simulated jobs"), (likeness.month, "the jobs of the last 30 days")):
         if both is not None and not both.alike:
@@ -144,7 +147,7 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
 
 
 def likeness_line(likeness: Likeness | None) -> str:
-    """Describe the agreement of the simulation with the log; empty without recorded starts."""
+    """Describe the agreement of the simulation with the log; empty without recorded waits."""
     if likeness is None:
         return ""
     whole = likeness.whole
