@@ -10,5 +10,7 @@ mkdir empty tree work root
 [ $$ = 1 ] && mount -t overlay -o lowerdir=empty,upperdir=tree,workdir=work,volatile overlay root 2>/dev/null ||
 	{ rmdir root; ln -s tree root; }
 debootstrap --variant=minbase --include="$3" "$2" "$1/root" ${4:+"$4"}
+# Its PostgreSQL has another port if one of the host's has 5432 meanwhile.
+sed -i 's/^port = .*/port = 5432/' root/etc/postgresql/*/main/postgresql.conf
 rm -f root/var/cache/apt/archives/*.deb root/var/lib/apt/lists/*_Packages
 sync --file-system tree
