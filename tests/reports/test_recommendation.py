@@ -113,6 +113,7 @@ def test_the_sentence_is_for_a_manager() -> None:
         (waits(broken=0.061), "promised starts that come later +5.1% (+4.9 to +5.3), and the limit is 5%"),
         (waits(wide=1.06), "99th percentile wait of half the machine +6.0% (+4.2 to +7.8), and the limit is 5%"),
         (waits(longest=1.11), "longest wait +11.0% (+11.0 to +11.0), and the limit is 10%"),
+        (replace(waits(), as_submitted=0.01), ", +1.0% as submitted"),
     ],
 )
 def test_a_policy_that_does_not_qualify_is_not_recommended_and_the_reason_is_stated(
@@ -194,7 +195,7 @@ def test_one_workload_shows_no_chance_and_so_gives_no_verdict() -> None:
         (replace(LIKE, whole=BothWaits(Level(10_800, 900), Level(10_800, 1351))), 1.0, "--processors"),
         (replace(LIKE, month=BothWaits(Level(5000, 0), Level(10_800, 0))), 1.0, "the jobs of the last 30 days"),
         (replace(LIKE, pause=(0, 10**6)), 1.0, "the machine was down"),
-        (None, 1.0, "Give logs with both times"),
+        (None, 1.0, "Give other logs"),
         (LIKE, 0.49, "--walltime-from"),
     ],
 )

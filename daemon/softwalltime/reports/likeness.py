@@ -127,7 +127,9 @@ def doubts(likeness: Likeness | None, scored_share: float) -> tuple[str, ...]:
             "the machine need the size of --processors."
         )
     if likeness is None:
-        said.append("The log records no waits: most jobs have no start, or all started when submitted. Give logs with both times.")
+        said.append(
+            "The log records no waits: most jobs have no start, or all started when submitted. Give other logs."
+        )
         return tuple(said)
     for both, which in ((likeness.whole, "all simulated jobs"), (likeness.month, "the jobs of the last 30 days")):
         if both is not None and not both.alike:

@@ -29,6 +29,7 @@ from softwalltime.reports.recommendation import (
     switch_on,
     tail_growths,
     undecidable,
+    wait_change,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
 
@@ -148,7 +149,7 @@ def recommend_order(found: OrderSearch, limits: WaitLimits) -> Recommendation:
         reasons = (*population(figures), *effects(waits, limits.broken), words)
         return Recommendation(Verdict.ON, sentence, reasons, simulation_cautions(figures, waits), waits)
     best = last or _best(found.middle or found.tried)
-    name, wait = best.waits.setting.name, change(best.waits.changes["wait_mean"])
+    name, wait = best.waits.setting.name, wait_change(best.waits)
     over = "; ".join(f"{name} {by}" for name, by in best.exceeded.items())
     part = "last" if last is not None else "middle" if found.middle else "earlier"
     return Recommendation(

@@ -21,7 +21,7 @@ from softwalltime.measure.simulation.runs import (
     run_simulations,
 )
 from softwalltime.measure.simulation.schedule_metrics import Metrics
-from softwalltime.measure.simulation.shaking import suitable_shake
+from softwalltime.measure.simulation.shaking import AS_SUBMITTED, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
@@ -94,7 +94,8 @@ class SettingWaits:
     ``metrics`` are means over the workloads; ``changes`` are relative to the baseline, by metric; ``broken``,
     ``worse`` and ``better`` are shares: of promised starts that came later, of jobs that waited at least 1 h more or
     less.  ``added`` is ``broken`` less what the baseline breaks on the same workload.  ``waits`` is the mean wait in
-    each workload.  ``classes``: by what makes the class, as for the baseline.
+    each workload.  ``as_submitted`` is the relative change of the mean wait in the workload as it is recorded;
+    ``None``: not simulated.  ``classes``: by what makes the class, as for the baseline.
     """
 
     setting: Candidate
@@ -105,6 +106,7 @@ class SettingWaits:
     worse: Interval
     better: Interval
     waits: tuple[float, ...]
+    as_submitted: float | None = None
     classes: dict[str, tuple[ClassWaits, ...]] = field(default_factory=dict)
 
 
@@ -192,8 +194,8 @@ def simulate_candidates(
     site = options.baseline.policy
     policies = [site, chance_policy(site), *(candidate.policy for candidate in candidates)]
     plan = SimulationPlan(
-        experiment_of(recorded, site), {policy.name: policy for policy in policies}, options.seeds, recorded.jobs,
-        tuple(sorted(recorded.teaching)),
+        experiment_of(recorded, site), {policy.name: policy for policy in policies}, (*options.seeds, AS_SUBMITTED),
+        recorded.jobs, tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, show, options.keep, options.processes)
     return compare_candidates(recorded, candidates, options, found, rename)
@@ -211,7 +213,8 @@ def compare_candidates(
 ) -> SimulationFigures:  # fmt: skip
     """Compare simulated candidates with the baseline, and the baseline with the log.
 
-    :param found: the results of the baseline, of chance and of the candidates by policy and seed, with all classes.
+    :param found: the results of the baseline, of chance and of the candidates by policy and seed, with all classes;
+        also of the workload as it is recorded, if the change there is wanted.
     """
     jobs, processors = recorded.jobs, recorded.processors
     site = options.baseline.policy
@@ -223,7 +226,10 @@ def compare_candidates(
         results = [found[candidate.policy, seed] for seed in options.seeds]
         waits = compare(candidate, [run.metrics for run in results], [run.metrics for run in today])
         classes = compare_classes(members, [run.classes for run in results], classes_of_today, rename)
-        return replace(waits, classes=classes)
+        runs = (found.get((policy, AS_SUBMITTED)) for policy in (candidate.policy, site))
+        both = [run.metrics for run in runs if run is not None]
+        as_submitted = relative_changes(both[:1], both[1:])["wait_mean"].mean
+        return replace(waits, as_submitted=as_submitted, classes=classes)
 
     remarks, servers = options.baseline.remarks, len(set(jobs.completed.values("server")))
     if servers > 1:

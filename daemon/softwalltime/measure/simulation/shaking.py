@@ -15,6 +15,8 @@ from softwalltime.measure.simulation.simulated_jobs import Jobs
 WEEK = 7 * DAY
 _WEEKS = 2
 _JITTER_S = 300
+AS_SUBMITTED = -1
+"""In place of a seed: the workload as it is recorded."""
 _SHORT_S = 12 * WEEK
 """Span of submissions in seconds below which jobs move in a circle.  Without it the jobs of two weeks are spread over
 six and wait a sixth as long (KTH-SP2, SDSC-SP2, HPC2N); those of 13 weeks, spread over 17, wait about as long."""
@@ -37,7 +39,7 @@ def suitable_shake(jobs: Jobs) -> str:
 
 
 def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
-    """The workload shaken with this seed; the recorded one for an empty ``shake``.
+    """The workload shaken with this seed; the recorded one for an empty ``shake`` or :data:`AS_SUBMITTED`.
 
     ``week``: all jobs of a user are moved by the same whole number of weeks, -2 to 2, and up to 5 min either way.  In a
     short log, jobs that would leave it at one end enter it at the other, which keeps the load.
@@ -45,7 +47,7 @@ def shaken(jobs: Jobs, shake: str, seed: int) -> Jobs:
 
     :raises UsageError: for another shake.
     """
-    if not shake:
+    if not shake or seed == AS_SUBMITTED:
         return jobs
     if shake not in SHAKES:
         raise UsageError(f"no shake is called {shake!r}; there are {', '.join(SHAKES)}")
