@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.measure.forecast.snapshot import QueueSettings, load_snapshot
-from tests.forecast.states import server
+from softwalltime.cli.collecting import anonymous_snapshot
+from softwalltime.measure.forecast.snapshot import (
+    SCHED_CONFIG_UNREAD,
+    AdvanceReservation,
+    QueueSettings,
+    load_snapshot,
+)
+from tests.forecast.states import NOW, server
 
 LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"),)
 SEEDS = ("--seeds", "31-32")
@@ -111,6 +117,13 @@ def test_pseudonyms_leave_no_name_and_change_no_figure(
         assert run(["replay", str(folder), "--predictors", "v1,v3,percentile", "--format", "csv"]) == 0
         figures.append(capsys.readouterr().out.replace(str(folder), "LOGS"))
     assert _without_speed(figures[0]) == _without_speed(figures[1])
+
+
+def test_pseudonyms_leave_what_is_not_simulated() -> None:
+    reservation = AdvanceReservation("R7.secret", NOW, NOW + 3600, 8, "RESV_CONFIRMED")
+    found = replace(server(128), reservations=(reservation,), remarks=(SCHED_CONFIG_UNREAD, "7.secret: dropped"))
+    anonymous = anonymous_snapshot(found)
+    assert (anonymous.reservations, anonymous.remarks) == ((replace(reservation, name="R1"),), (SCHED_CONFIG_UNREAD,))
 
 
 @pytest.mark.parametrize(

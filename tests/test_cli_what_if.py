@@ -130,6 +130,15 @@ def test_settings_and_orders_change_who_is_next(arguments: list[str], expected: 
     assert {job: tuple(hours and round(hours) for hours in ends) for job, ends in found.items()} == expected
 
 
+def test_a_preset_is_simulated_with_the_settings_that_it_needs(compare: Compare) -> None:
+    needs = ("eligible_time_enable is off", "by_queue is on")
+    site = {"formula": "eligible_time + ncpus", "eligible_time": False, "by_queue": True}
+    found = compare(nodes(2, *BUSY, **site), "--formula", "eligible_time")["remarks"]
+    assert all(any(need in remark for remark in found) for need in needs)
+    found = compare(nodes(2, *BUSY, **(site | {"formula": ""})), "--preset", "balanced")["remarks"]
+    assert not any(need in remark for remark in found for need in needs)
+
+
 def test_a_limit_is_lifted(compare: Compare) -> None:
     limited = nodes(3, *BUSY, limits=(("max_run", "[o:PBS_ALL=2]"),))
     assert starts(compare(limited, "--set", "unset server max_run")) == {"3": (1, 0), "4": (2, 1)}

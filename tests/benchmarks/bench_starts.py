@@ -88,7 +88,9 @@ RESERVED = "limits and a reservation"
 SCHEDULERS = {
     "arrival, depth 1": SchedulerSettings(strict_ordering=True),
     "arrival, depth 5": SchedulerSettings(strict_ordering=True, backfill_depth=5),
-    "formula, depth 1": SchedulerSettings(strict_ordering=True, formula="(eligible_time + 3600) / walltime"),
+    "formula, depth 1": SchedulerSettings(
+        strict_ordering=True, eligible_time=True, formula="(eligible_time + 3600) / walltime"
+    ),
     "limits for users": SchedulerSettings(strict_ordering=True, limits=(("max_run_res.ncpus", LIMITS),)),
     RESERVED: SchedulerSettings(strict_ordering=True, limits=(("max_run", LIMITS),), backfill_depth=5),
 }

@@ -10,15 +10,12 @@ from pathlib import Path
 import pytest
 
 from softwalltime.core.errors import SourceError
+from softwalltime.core.sched_config import lines_of, members, switches, values_of
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.sched_config import (
-    lines_of,
-    members,
     read,
     reload_scheduler,
     rewrite,
-    switched,
-    values_of,
     with_member,
     with_switch,
     with_values,
@@ -46,6 +43,7 @@ job_sort_key: "cput LOW"\tALL
         ("strict_ordering: TRUE", {True}),
         ("strict_ordering: 1 all", {True}),
         ("strict_ordering: 0", {False}),
+        ("strict_ordering: no", {True}),
         ("strict_ordering: true prime", {True, False}),
         ("strict_ordering: true prime\nstrict_ordering: true NON_PRIME", {True}),
         ("strict_ordering: true ALL\nstrict_ordering: false ALL", {False}),
@@ -56,7 +54,7 @@ job_sort_key: "cput LOW"\tALL
     ],
 )
 def test_a_switch_is_read_as_the_scheduler_reads_it(text: str, state: set[bool]) -> None:
-    assert switched(text, "strict_ordering") == state
+    assert set(switches(text, "strict_ordering")) == state
 
 
 @pytest.mark.parametrize("option", ["by_queue", "strict_ordering", "round_robin"])
@@ -64,7 +62,7 @@ def test_a_switch_is_read_as_the_scheduler_reads_it(text: str, state: set[bool])
 @pytest.mark.parametrize("text", [TEXT, TEXT + "strict_ordering: true prime\n", "by_queue: True prime\n", ""])
 def test_a_switch_is_set_at_all_times_and_back_to_the_same_text(option: str, on: bool, text: str) -> None:
     after = with_switch(text, option, on=on)
-    assert switched(after, option) == {on}
+    assert switches(after, option) == (on, on)
     assert [line for line in text.splitlines() if option not in line] == [
         line for line in after.splitlines() if option not in line and "added by softwalltime" not in line
     ]

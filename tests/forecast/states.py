@@ -34,6 +34,6 @@ def _job(number: int, state: str, ncpus: int, walltime: int, **more: Any) -> Liv
 
 def server(processors: int, *jobs: LiveJob, **settings: Any) -> ServerSnapshot:
     """A server with these jobs, strictly ordered by default."""
-    scheduler = SchedulerSettings(**{"strict_ordering": True, **settings})
+    scheduler = SchedulerSettings(**{"strict_ordering": True, "eligible_time": True, **settings})
     vnodes = (VnodeState("n1", "n1", "free", processors),)
     return ServerSnapshot(NOW, "srv", "23", jobs, vnodes, (), (), scheduler)

@@ -100,7 +100,7 @@ def test_several_limits_in_one_attribute_are_all_read() -> None:
         "max_run": "[o:PBS_ALL=100],[u:PBS_GENERIC=4]",
         "max_run_res.ncpus": '[g:"some group"=3],[u:PBS_GENERIC=8],[u:alice=12]',
     }
-    scheduler = SnapshotReader([]).scheduler(limits, {})
+    scheduler = SnapshotReader([]).scheduler(limits, "")
     found = limits_of(replace(recorded(), scheduler=scheduler)).run_limits
     assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
         ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),

@@ -4,12 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from softwalltime.measure.forecast.pooling import is_up
 from softwalltime.measure.forecast.site_scheduler import site_scheduler
-from softwalltime.measure.forecast.snapshot import QueueSettings, ServerSnapshot
+from softwalltime.measure.forecast.snapshot import AdvanceReservation, QueueSettings, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from tests.forecast.states import recorded, server
+from tests.forecast.states import NOW, recorded, server
 from tests.samples import job
 
 QUEUES = (
@@ -82,6 +83,7 @@ def test_the_scheduler_as_it_is(settings: dict[str, object], policy: SchedulerPo
         ({"formula": "fairshare_perc * 2"}, "job_sort_formula is approximated by the order of arrival"),
         ({"round_robin": True}, "round_robin"),
         ({"limits": (("max_run", "[u:PBS_GENERIC=4]"),)}, "limits"),
+        ({"unmodelled": ("job_sort_key = ncpus HIGH",)}, "job_sort_key = ncpus HIGH"),
     ],
 )
 def test_what_is_not_simulated_is_said(settings: dict[str, object], said: str) -> None:
@@ -89,6 +91,50 @@ def test_what_is_not_simulated_is_said(settings: dict[str, object], said: str) -
     assert any(said in remark for remark in read.remarks)
     assert read.policy.order == "fcfs"
     assert not any(said in remark for remark in site_scheduler(site()).remarks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"formula": "ncpus", "by_queue": True}, "orders each one by job_sort_formula"),
+        ({"fair_share": True, "by_queue": True}, "orders each one by fair share"),
+        ({"fair_share": True}, "fair share is simulated with equal shares"),
+        ({"formula": "job_priority"}, "job_priority is 0"),
+        ({"formula": "eligible_time + ncpus", "eligible_time": False}, "eligible_time_enable is off"),
+    ],
+)
+def test_where_the_order_differs_is_said(settings: dict[str, object], said: str) -> None:
+    assert any(said in remark for remark in site_scheduler(site(**settings)).remarks)
+    assert not any(said in remark for remark in site_scheduler(site(formula="eligible_time + ncpus")).remarks)
+
+
+def test_eligible_time_is_0_where_the_server_does_not_count_it() -> None:
+    assert site_scheduler(site(formula="eligible_time + ncpus", eligible_time=False)).policy.formula == "0 + ncpus"
+
+
+def test_what_the_machine_has_besides_processors_is_said() -> None:
+    vnodes = (
+        VnodeState("n1", "n1", "free", 16, sharing="default_shared"),
+        VnodeState("n2", "n2", "maintenance", 32, ngpus=4, queue="fast", sharing="force_exclhost"),
+    )
+    read = site_scheduler(
+        replace(site(), vnodes=vnodes, reservations=(AdvanceReservation("S1.srv", NOW, NOW + 60, 1, "RESV_CONFIRMED"),))
+    )
+    assert read.processors == 48
+    assert read.remarks == (
+        "2 vnodes are one pool: which vnode has free processors and memory is not modelled",
+        "32 of the processors are of vnodes that are down or offline: --processors gives another size",
+        "vnodes of queues are for all jobs: fast",
+        "jobs get whole vnodes (sharing), but count with the processors that they request",
+        "4 GPUs are not simulated: jobs wait for processors only",
+        "reservations are not simulated: 1",
+    )
+
+
+@pytest.mark.parametrize("state", ["maintenance", "Stale", "busy", "free,offline_by_mom", "state-unknown,down"])
+def test_no_job_starts_on_a_vnode_in_this_state(state: str) -> None:
+    assert not is_up(VnodeState("n1", "n1", state, 16))
+    assert is_up(VnodeState("n1", "n1", "job-busy", 16))
 
 
 def test_a_job_of_the_first_queue_starts_first() -> None:

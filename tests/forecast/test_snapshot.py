@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from softwalltime.core.errors import SourceError
-from softwalltime.measure.forecast.pbs_state import SnapshotReader, sched_config
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking
 from softwalltime.measure.forecast.snapshot import AdvanceReservation, load_snapshot
 from tests.forecast.states import DATA, NOW, recorded
 
@@ -43,7 +43,7 @@ def test_vnodes_queues_reservations_and_settings_are_read() -> None:
     assert queues["long"].limits == (("max_run_res.ncpus", "[u:PBS_GENERIC=64]"),)
     (reservation,) = (reader.reservation(*found) for found in OBJECTS["reservations"].items())
     assert reservation == AdvanceReservation("R71.pbs1", NOW + 12972, NOW + 20172, 8, "RESV_CONFIRMED")
-    scheduler = reader.scheduler(OBJECTS["server"]["pbs1"], sched_config((DATA / "sched_config").read_text()))
+    scheduler = reader.scheduler(OBJECTS["server"]["pbs1"], (DATA / "sched_config").read_text())
     assert (scheduler.strict_ordering, scheduler.by_queue, scheduler.backfill_depth) == (True, False, 2)
     assert scheduler.resources == ("ncpus", "mem", "arch")
     assert not remarks
@@ -72,8 +72,41 @@ def test_what_cannot_be_placed_in_time_is_dropped_and_named() -> None:
 
 def test_without_sched_config_strict_ordering_is_assumed_and_that_is_said() -> None:
     remarks: list[str] = []
-    assert SnapshotReader(remarks).scheduler({}, {}).strict_ordering is None
+    assert SnapshotReader(remarks).scheduler({}, "").strict_ordering is None
     assert remarks == ["sched_config: not read, strict_ordering is assumed"]
+
+
+@pytest.mark.parametrize(
+    ("text", "strict"),
+    [
+        ("by_queue: true ALL\n", False),
+        ("strict_ordering: false ALL\nstrict_ordering: true ALL\n", True),
+        ("strict_ordering: 1\n", True),
+        ("strict_ordering: true prime\nstrict_ordering: false non_prime\n", True),
+    ],
+)
+def test_sched_config_is_read_as_the_scheduler_reads_it(text: str, strict: bool) -> None:
+    assert SnapshotReader([]).scheduler({}, text).strict_ordering is strict
+
+
+@pytest.mark.parametrize(
+    ("server", "text", "unmodelled"),
+    [
+        ({}, "backfill: true ALL\nprimetime_prefix: p_\nbackfill_prime: false ALL\n", ()),
+        ({"preempt_prio": "express_queue, normal_jobs", "preempt_queue_prio": "150"}, "", ()),
+        ({}, 'job_sort_key: "ncpus HIGH" ALL\njob_sort_key: "mem LOW"\n', ("job_sort_key = ncpus HIGH, mem LOW",)),
+        ({"job_sort_formula_threshold": "3"}, "", ("job_sort_formula_threshold = 3",)),
+        ({"node_group_enable": "True"}, "backfill: false\n", ("backfill = false", "node_group_enable = True")),
+        ({}, "fair_share: true non_prime\n", ("fair_share = True in non-prime time",)),
+    ],
+)
+def test_settings_that_are_not_modelled_are_kept(server: dict[str, str], text: str, unmodelled: tuple[str]) -> None:
+    assert SnapshotReader([]).scheduler(server, text).unmodelled == unmodelled
+
+
+def test_a_job_that_can_never_run_has_the_reason() -> None:
+    comment = "Can Never Run: Insufficient amount of resource: mem (R: 500gb A: 448gb T: 448gb)"
+    assert lacking({"comment": comment}) == comment
 
 
 def test_a_snapshot_is_the_same_after_it_was_saved_and_loaded(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -54,6 +55,25 @@ def test_the_jobs_of_two_servers_in_one_queue_are_a_caution() -> None:
         figures = simulate_candidates(recorded, [], OPTIONS)
         said = " ".join(simulation_cautions(figures, None))
         assert ("the jobs of 2 servers share one queue and machine" in said) == (servers == 2)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"queue": "R116"}, "1 job in reservations"),
+        ({"queue": "R", "place": "scatter:excl"}, "1 job with whole vnodes"),
+        ({"qtime": 100, "etime": 400, "end": 600}, "1 held or dependent job"),
+        ({"qtime": 400, "etime": 400, "end": 600}, ""),
+    ],
+)
+def test_jobs_that_are_simulated_as_others_are_a_caution(more: dict[str, Any], said: str) -> None:
+    jobs = [job(submitted=n, job_id=f"{n}.x", ncpus=1) for n in range(40)]
+    for log in (jobs, [*jobs, job(submitted=100, job_id="40.x", ncpus=1, **more)]):
+        recorded = prepare(Workload(log), OPTIONS)
+        assert isinstance(recorded, SimulationInput)
+        remarks = simulate_candidates(recorded, [], OPTIONS).remarks
+        assert len(remarks) == (log is not jobs and bool(said))
+        assert all(remark.startswith(said) for remark in remarks)
 
 
 def test_a_machine_of_another_size_refuses_jobs() -> None:

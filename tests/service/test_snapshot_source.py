@@ -33,6 +33,22 @@ def test_the_state_has_jobs_and_subjobs_and_what_they_run_on(tmp_path: Path) -> 
     assert found.remarks == ()
 
 
+def test_the_scheduler_has_settings_too(tmp_path: Path) -> None:
+    server = EmulatedServer(tmp_path)
+    server.set_attribute("job_sort_formula", "job_priority", "schedulers")
+    server.add("1.pbs1", Priority="7", etime=str(NOW))
+    (tmp_path / "sched_config").write_text("strict_ordering: true ALL\n")
+    dedicated = tmp_path / "dedicated_time"
+    connection = server.connect()
+    source = SnapshotSource(connection, tmp_path / "sched_config")
+    dedicated.write_text("# FROM TO\n04/15/1998 12:00 04/15/1998 15:30\n")
+    found = source.take(NOW)
+    assert (found.scheduler.formula, found.jobs[0].priority, found.scheduler.unmodelled) == ("job_priority", 7, ())
+    dedicated.write_text("12/01/2026 08:00 12/01/2026 12:00\n")
+    assert source.take(NOW).scheduler.unmodelled == ("dedicated time",)
+    connection.close()
+
+
 def test_a_second_look_reads_details_of_modified_jobs_only(tmp_path: Path) -> None:
     server = EmulatedServer(tmp_path)
     server.add("1.pbs1")

@@ -14,7 +14,7 @@ from softwalltime.accounting.writer import write_logs
 from softwalltime.cli.sources import problems
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.written import replaced
-from softwalltime.measure.forecast.snapshot import ServerSnapshot
+from softwalltime.measure.forecast.snapshot import SCHED_CONFIG_UNREAD, ServerSnapshot
 from softwalltime.reports.pseudonyms import Pseudonyms
 
 SERVER = "pbs"
@@ -55,7 +55,9 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
             replace(vnode, name=f"vnode-{number}", host=f"vnode-{number}")
             for number, vnode in enumerate(snapshot.vnodes, 1)
         ),
-        reservations=(),
+        reservations=tuple(
+            replace(each, name=f"{each.name[:1]}{number}") for number, each in enumerate(snapshot.reservations, 1)
+        ),
         queues=tuple(
             replace(
                 queue, limits=limits(queue.limits), destinations=tuple(d.partition("@")[0] for d in queue.destinations)
@@ -63,7 +65,8 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
             for queue in snapshot.queues
         ),
         scheduler=replace(snapshot.scheduler, limits=limits(snapshot.scheduler.limits)),
-        remarks=(),
+        # Other remarks may hold names.
+        remarks=tuple(remark for remark in snapshot.remarks if remark == SCHED_CONFIG_UNREAD),
     )
 
 

@@ -132,7 +132,9 @@ def _ordered(options: WhatIfOptions, snapshot: "ServerSnapshot", runtimes: "Runt
     if order is not None:
         formula = order.formula("predicted")
         remark = f"of preset {options.preset} only the order is simulated: soft walltimes stay as they are"
-        snapshot = replace(snapshot, remarks=(*snapshot.remarks, remark))
+        # What policy set changes with the order.
+        scheduler = replace(snapshot.scheduler, eligible_time=True, by_queue=False, round_robin=False)
+        snapshot = replace(snapshot, scheduler=scheduler, remarks=(*snapshot.remarks, remark))
     if formula is not None:
         snapshot = with_setting(snapshot, f"server job_sort_formula = {formula}")
     return with_predictions(snapshot, runtimes) if formula is not None and "predicted" in formula else snapshot

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from softwalltime.core.sched_config import switches
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
@@ -10,7 +11,6 @@ from softwalltime.deployment.hook import NAME, Hook, configuration_of, events_of
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
-from softwalltime.deployment.sched_config import switched
 
 _INSTALL = "softwalltime install --apply"
 INSTALL = f"root on the PBS server's host: {_INSTALL}"
@@ -145,7 +145,7 @@ def check_planning(server: QmgrObjects, files: Mapping[str, str]) -> Iterator[Fi
         act = f"qmgr -c 'set queue {off[0]} backfill_depth = 10'"
         yield advice("backfill_depth", f"0 in {', '.join(off)}: nothing is planned there", act)
     for file, text in files.items():
-        if False in switched(text, "backfill", default=True) and True in switched(text, "strict_ordering"):
+        if not all(switches(text, "backfill", default=True)) and any(switches(text, "strict_ordering")):
             yield advice("strict_ordering", f"{file}: backfill is false", "a PBS manager: backfill: true ALL in it")
 
 

@@ -1,9 +1,4 @@
-"""sched_config, the file of the scheduler's options: read an option, change it in place, reload the scheduler.
-
-A line is ``option: value when``, where ``when`` is ``prime``, ``non_prime`` or ``all`` and may be missing; a later line
-overrides an earlier one.  Lines that begin with ``#`` are comments (OpenPBS, src/scheduler/parse.cpp).  An edit changes
-values only, so that comments and layout stay.
-"""
+"""Change an option of sched_config in place, and reload the scheduler; comments and layout stay."""
 
 import os
 import re
@@ -11,66 +6,22 @@ import shutil
 import signal
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from softwalltime.core.errors import SourceError
+from softwalltime.core.sched_config import lines_of, switches
 from softwalltime.core.written import replaced
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others
 
 LOCK = "sched.lock"
 """File beside sched_config with the process id of the scheduler."""
 _ADDED = "# added by softwalltime install\n{option}: {value}\tALL\n"
-_TIMES = ("prime", "non_prime")
-
-
-class OptionLine(NamedTuple):
-    """A line of an option: the value without quotes, the times it applies to, and the value's position in the text."""
-
-    value: str
-    times: tuple[str, ...]
-    start: int
-    end: int
-    quoted: bool
-
-
-def lines_of(text: str, option: str) -> list[OptionLine]:
-    pattern = re.compile(
-        rf"^[ \t]*{re.escape(option)}(?::[ \t]*|[ \t]+)"
-        r"""(?:(?P<quote>["'])(?P<quoted>(?:\\\n|(?!(?P=quote))[^\n])*)(?P=quote)|(?P<plain>[^\s"'#]\S*))"""
-        r"(?:[ \t]+(?P<when>\w+))?",
-        re.MULTILINE,
-    )
-    entries = []
-    for match in pattern.finditer(text):
-        group = "plain" if match["quote"] is None else "quoted"
-        when = (match["when"] or "all").lower()
-        times = _TIMES if when == "all" else (when,) if when in _TIMES else ()
-        entries.append(OptionLine(match[group], times, match.start(group), match.end(group), group == "quoted"))
-    return entries
-
-
-def values_of(text: str, option: str) -> tuple[str, ...]:
-    return tuple(line.value for line in lines_of(text, option))
-
-
-def switched(text: str, option: str, default: bool = False) -> frozenset[bool]:
-    """Return whether a switch is on, at prime and at non-prime time: two values if they differ.
-
-    :param default: value for times without a line.
-    """
-    state = dict.fromkeys(_TIMES, default)
-    for line in lines_of(text, option):
-        number = re.match(r"\d+", line.value)
-        on = line.value.lower() == "true" or (number is not None and int(number[0]) > 0)
-        state |= dict.fromkeys(line.times, on)
-    return frozenset(state.values())
 
 
 def with_switch(text: str, option: str, *, on: bool) -> str:
     """Return the text with a switch on or off at all times: each line's value changed, or a line added."""
     word = str(on)
     after = with_values(text, option, [word] * len(lines_of(text, option)))
-    if switched(after, option) == {on}:
+    if switches(after, option) == (on, on):
         return after
     return f"{after}{'' if after.endswith(chr(10)) or not after else chr(10)}{_ADDED.format(option=option, value=word)}"
 
@@ -89,11 +40,6 @@ def with_values(text: str, option: str, values: Sequence[str]) -> str:
     for line, value in reversed(list(zip(lines, values, strict=True))):
         text = text[: line.start] + value + text[line.end :]
     return text
-
-
-def members(text: str, option: str) -> list[str]:
-    """Return the members of an option that is a list; the scheduler unites its lines."""
-    return [part.strip(" \t\\\n") for value in values_of(text, option) for part in value.split(",") if part.strip()]
 
 
 def with_member(text: str, option: str, member: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from softwalltime.core.sched_config import lines_of, members, switches, values_of
 from softwalltime.deployment import probes, sched_config
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 
@@ -113,10 +114,10 @@ class Switch(Requirement):
         now: dict[str, None] = {}
         changes = []
         for file, text in settings.readable.items():
-            before = sched_config.values_of(text, self.name)
+            before = values_of(text, self.name)
             now |= dict.fromkeys(before)
-            if sched_config.switched(text, self.name) != {self.on}:
-                after = sched_config.values_of(sched_config.with_switch(text, self.name, on=self.on), self.name)
+            if switches(text, self.name) != (self.on, self.on):
+                after = values_of(sched_config.with_switch(text, self.name, on=self.on), self.name)
                 changes.append(self.change("switch", ",".join(before), ",".join(after), file))
         return RequirementState(", ".join(now), changes)
 
@@ -128,9 +129,9 @@ class ListMember(Requirement):
     member: str
 
     def state(self, settings: PbsSettings) -> RequirementState:
-        lists = {file: sched_config.members(text, self.name) for file, text in settings.readable.items()}
+        lists = {file: members(text, self.name) for file, text in settings.readable.items()}
         # A new list would restrict the resources that are checked.
-        without = [file for file, text in settings.readable.items() if not sched_config.lines_of(text, self.name)]
+        without = [file for file, text in settings.readable.items() if not lines_of(text, self.name)]
         missing = [file for file, members in lists.items() if file not in without and self.member not in members]
         by_hand = "".join(
             f"{file} has no line {self.name}: add one that names all resources to check and {self.member}, then send "

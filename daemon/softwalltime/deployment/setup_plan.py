@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.core.errors import SourceError, UsageError
+from softwalltime.core.sched_config import lines_of, members, values_of
 from softwalltime.deployment import sched_config
 from softwalltime.deployment.hook_folder import read_state, write_state
 from softwalltime.deployment.qmgr import PbsError, Qmgr
@@ -105,10 +106,10 @@ def value_now(change: Change, settings: PbsSettings) -> str:
         case "resource":
             return definition(settings.resources.get(change.name, {}))
         case "switch":
-            return ",".join(sched_config.values_of(text, change.name))
+            return ",".join(values_of(text, change.name))
         case "member":
             member = change.after or change.before
-            return member if member in sched_config.members(text, change.name) else ""
+            return member if member in members(text, change.name) else ""
 
 
 @dataclass(slots=True)
@@ -187,7 +188,7 @@ def edited(text: str, change: Change) -> str:
     if change.place == "member":
         return sched_config.without_member(text, change.name, change.before)
     values = change.after.split(",") if change.after else []
-    if len(values) > len(sched_config.lines_of(text, change.name)):
+    if len(values) > len(lines_of(text, change.name)):
         return sched_config.with_switch(text, change.name, on=values[-1].lower() == "true")
     return sched_config.with_values(text, change.name, values)
 

@@ -4,10 +4,14 @@ A single schedule depends on chance, so every change is a mean over pairs of sch
 of the same shaken workload, with a 95% confidence interval.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
+from softwalltime.core.formatting import MINUTE, plural
 from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.workload import Recorded
@@ -42,6 +46,8 @@ JOBS = 50_000
 """Default number of jobs to simulate, the newest ones."""
 TAILS = ("wait_p99", "widest_wait_p99", "wide_wait_p99", "longest_wait_p99")
 """99th percentiles of the wait: of all jobs, the widest tenth, those on half the machine or more, the longest tenth."""
+_RESERVATION = re.compile(r"[RSM]\d+")
+"""Name of the queue of a reservation."""
 _COMPARED = ("wait_mean", "wait_p95", "bsld10_mean", "wait_max", "weighted_wait", *TAILS)
 
 
@@ -231,9 +237,7 @@ def compare_candidates(
         as_submitted = relative_changes(both[:1], both[1:])["wait_mean"].mean
         return replace(waits, as_submitted=as_submitted, classes=classes)
 
-    remarks, servers = options.baseline.remarks, len(set(jobs.completed.values("server")))
-    if servers > 1:
-        remarks += (f"the jobs of {servers} servers share one queue and machine; give the logs of one server",)
+    remarks = (*options.baseline.remarks, *_remarks(jobs, site))
     return SimulationFigures(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
@@ -242,6 +246,23 @@ def compare_candidates(
         suitable_shake(jobs), len(jobs) - int(jobs.scored.sum()), recorded.scored_share,
         remarks, site, recorded.step,
     )  # fmt: skip
+
+
+def _remarks(jobs: Jobs, site: SchedulerPolicy) -> Iterator[str]:
+    """Yield what of the log's jobs is not simulated."""
+    if (servers := len(set(jobs.completed.values("server")))) > 1:
+        yield f"the jobs of {servers} servers share one queue and machine; give the logs of one server"
+    if reserved := sum(_RESERVATION.fullmatch(queue or "") is not None for queue in jobs.completed.values("queue")):
+        yield f"{plural(reserved, 'job')} in reservations (queues such as R12) wait for processors as all others do"
+    if whole := sum("excl" in (place or "") for place in jobs.completed.values("place")):
+        yield f"{plural(whole, 'job')} with whole vnodes (place=excl) count with the processors that they request"
+    queued = np.maximum(jobs.completed.numbers("submitted"), jobs.completed.numbers("qtime"))
+    late = int((np.array(jobs.submitted) > queued + MINUTE).sum())
+    if late and site.order == "fcfs":
+        yield (
+            f"{plural(late, 'held or dependent job')} joined the queue at the release; PBS gives the place of the "
+            "submission in order of arrival"
+        )
 
 
 def compare(setting: Candidate, metrics: Sequence[Metrics], baseline: Sequence[Metrics]) -> SettingWaits:

@@ -1,5 +1,7 @@
 """The state of a server through PBS's client library, for forecasts: jobs, vnodes, queues, reservations, scheduler."""
 
+import re
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -7,7 +9,7 @@ from pathlib import Path
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.conversions import duration, epoch
-from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking, sched_config
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking
 from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
@@ -62,11 +64,14 @@ class SnapshotSource:
         :raises IflError: if PBS cannot be read.
         """
         self._remarks.clear()
-        reader, read, config = self._reader, self._connection.objects, ""
-        if self._config is not None:
-            with suppress(OSError):
-                config = self._config.read_text(encoding="utf-8", errors="replace")
+        reader, read = self._reader, self._connection.objects
         name, attributes = next(iter(read("server").items()), ("", {}))
+        schedulers = read("schedulers")
+        # The formula is an attribute of the server or of its scheduler.
+        attributes = schedulers.pop("default", {}) | attributes
+        unmodelled = [f"scheduler {other} with its own queues and vnodes" for other in schedulers]
+        if _dedicated(self._text("dedicated_time"), now):
+            unmodelled.append("dedicated time")
         if (names := attributes_for(attributes)) != self._names:
             self._names, self._jobs = names, self._watcher(*names)
         jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
@@ -81,9 +86,17 @@ class SnapshotSource:
             vnodes=tuple(reader.vnode(*found) for found in read("vnodes").items()),
             queues=tuple(reader.queue(*found) for found in read("queues").items()),
             reservations=tuple(reservation for reservation in reservations if reservation is not None),
-            scheduler=reader.scheduler(attributes, sched_config(config)),
+            scheduler=reader.scheduler(attributes, self._text("sched_config"), unmodelled),
             remarks=tuple(self._remarks),
         )
+
+    def _text(self, name: str) -> str:
+        """Return the text of the scheduler's file, or of one beside it."""
+        if self._config is not None:
+            with suppress(OSError):
+                path = self._config if name == "sched_config" else self._config.with_name(name)
+                return path.read_text(encoding="utf-8", errors="replace")
+        return ""
 
     def _watcher(self, state: Sequence[str], details: Sequence[str]) -> JobWatcher[LiveJob | None]:
         return JobWatcher(self._connection, state, details, _is_job, self._job, _with_state, EXTRAS, subjobs=True)
@@ -92,6 +105,12 @@ class SnapshotSource:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
             self.shown[job_id] = text
         return self._reader.job(job_id, attributes)
+
+
+def _dedicated(text: str, now: int) -> bool:
+    """Whether the file dedicated_time, with lines such as ``04/15/1998 12:00 04/15/1998 15:30``, has a recent one."""
+    years = re.findall(r"^\s*[\d/]+\s+\S+\s+\d+/\d+/(\d{4})", text, re.MULTILINE)
+    return any(int(year) >= time.gmtime(now).tm_year - 1 for year in years)
 
 
 def _is_job(job_id: str, state: Attributes) -> bool:

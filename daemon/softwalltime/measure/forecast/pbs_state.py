@@ -1,14 +1,16 @@
 """Convert the attributes of PBS's objects to the parts of a snapshot."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
 from softwalltime.accounting.attributes import NAMES, submission_of
 from softwalltime.accounting.conversions import duration, epoch, walltime, whole
 from softwalltime.core.formatting import printable
+from softwalltime.core.sched_config import members, switches, values_of
 from softwalltime.measure.forecast.snapshot import (
+    SCHED_CONFIG_UNREAD,
     AdvanceReservation,
     LiveJob,
     QueueSettings,
@@ -27,21 +29,19 @@ LIMIT_ATTRIBUTE = re.compile(
 _RESOURCES = "Resource_List."
 
 
-def sched_config(text: str) -> dict[str, str]:
-    """The settings of sched_config, those for prime time where there are several.
-
-    >>> sched_config("# comment\\nstrict_ordering: true ALL\\nby_queue: False prime\\nby_queue: True non_prime\\n")
-    {'strict_ordering': 'true', 'by_queue': 'False'}
-    """
-    settings: dict[str, str] = {}
-    for line in text.splitlines():
-        if (match := re.match(r'^\s*(\w+):\s*("[^"]*"|\S+)', line)) is not None:
-            settings.setdefault(match[1], match[2].strip('"'))
-    return settings
+_NOT_MODELLED = {
+    "backfill": "true", "backfill_prime": "false", "dedicated_prefix": "ded", "do_not_span_psets": "false",
+    "job_sort_formula_threshold": "", "job_sort_key": "", "node_group_enable": "false", "nonprimetime_prefix": "np_",
+    "only_explicit_psets": "false", "opt_backfill_fuzzy": "off", "peer_queue": "",
+    "preempt_prio": "express_queue, normal_jobs", "preempt_queue_prio": "150", "primetime_prefix": "p_",
+    "strict_fifo": "false",
+}  # fmt: skip
+"""Settings in sched_config, of the server or of its scheduler, with the value that changes nothing in the model."""
 
 
 _LACKS = re.compile(
-    r"Not Running: ((?:Insufficient amount of (?:queue |server )?resource: (?!(?:ncpus|ngpus|nodect|mem)\b)\w"
+    r"(Can Never Run: .{,100})"
+    r"|Not Running: ((?:Insufficient amount of (?:queue |server )?resource: (?!(?:ncpus|ngpus|nodect|mem)\b)\w"
     r"|Job would cross|Job would not finish).{,100})"
 )
 
@@ -57,7 +57,7 @@ def lacking(job: Attributes) -> str:
     ''
     """
     found = _LACKS.match(job.get("comment", ""))
-    return printable(found[1]) if found else ""
+    return printable(found[1] or found[2]) if found else ""
 
 
 class SnapshotReader:
@@ -133,12 +133,26 @@ class SnapshotReader:
             restricted=_true(values.get("acl_user_enable")) or _true(values.get("acl_group_enable")),
         )
 
-    def scheduler(self, server: Attributes, config: Mapping[str, str]) -> SchedulerSettings:
+    def scheduler(self, server: Attributes, config: str, unmodelled: Iterable[str] = ()) -> SchedulerSettings:
+        """Return the settings in the attributes of server and scheduler and in the text of sched_config.
+
+        :param unmodelled: what else of the scheduler the model does not have.
+        """
+        values = {name: text for name in _NOT_MODELLED if (text := ", ".join(values_of(config, name)))} | dict(server)
+        others = [
+            f"{name} = {values[name]}"
+            for name, usual in _NOT_MODELLED.items()
+            if name in values and values[name].lower() != usual
+        ]
+
         def said(name: str) -> bool | None:
-            return config[name].lower() == "true" if name in config else None
+            prime, other = switches(config, name)
+            if prime != other:
+                others.append(f"{name} = {other} in non-prime time")
+            return prime if config else None
 
         if not config:
-            self._remarks.append("sched_config: not read, strict_ordering is assumed")
+            self._remarks.append(SCHED_CONFIG_UNREAD)
         return SchedulerSettings(
             scheduling=_true(server.get("scheduling", "True")),
             strict_ordering=said("strict_ordering"),
@@ -149,10 +163,11 @@ class SnapshotReader:
             round_robin=said("round_robin"),
             fair_share=said("fair_share"),
             preemption=said("preemptive_sched"),
-            resources=_listed(config.get("resources", "")),
+            resources=tuple(members(config, "resources")),
             default_queue=server.get("default_queue", ""),
             default_walltime=self._get(server, "resources_default.walltime", duration, "server"),
             limits=_limits(server),
+            unmodelled=(*others, *unmodelled),
         )
 
     def reservation(self, name: str, values: Attributes) -> AdvanceReservation | None:

@@ -131,7 +131,7 @@ def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: 
     return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
 
 
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep)")
+_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep|maintenance)|(?<!-)\bbusy", re.IGNORECASE)
 
 
 def is_up(vnode: VnodeState) -> bool:

@@ -156,7 +156,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
     reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
-    formula = usable_formula(snapshot.scheduler.formula)
+    formula = usable_formula(snapshot.scheduler)
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
     waiting.sort(key=_place(snapshot, by_queue=bool(snapshot.scheduler.by_queue and not formula)))
     live = (*occupied, *waiting)

@@ -52,7 +52,8 @@ def recorded_queue(completed: JobColumns, now: int, server: ServerSnapshot | Non
             "use at one time; --snapshot gives those of the server"
         )
         vnodes = (VnodeState("machine", "machine", "free", processors),)
-        server = ServerSnapshot(now, "the log", "", (), vnodes, (), (), SchedulerSettings(strict_ordering=True))
+        settings = SchedulerSettings(strict_ordering=True, eligible_time=True)
+        server = ServerSnapshot(now, "the log", "", (), vnodes, (), (), settings)
     return replace(server, taken=now, jobs=jobs, reservations=(), remarks=tuple(remarks))
 
 

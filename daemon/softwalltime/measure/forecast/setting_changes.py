@@ -43,9 +43,9 @@ _KNOWN: Mapping[str, Mapping[str, tuple[str, Callable[[str], Any], Any]]] = {
     "queue": {"Priority": ("priority", whole, 0), "started": ("started", _truth, False)},
     "server": {
         "job_sort_formula": ("formula", _formula, ""), "backfill_depth": ("backfill_depth", _depth, None),
-        "scheduling": ("scheduling", _truth, True),
+        "eligible_time_enable": ("eligible_time", _truth, False), "scheduling": ("scheduling", _truth, True),
     },
-    "sched_config": {"strict_ordering": ("strict_ordering", _truth, False), "by_queue": ("by_queue", _truth, True)},
+    "sched_config": {"strict_ordering": ("strict_ordering", _truth, False), "by_queue": ("by_queue", _truth, False)},
 }  # fmt: skip
 """Attributes besides limits: the field of the snapshot, the conversion, and PBS's default."""
 

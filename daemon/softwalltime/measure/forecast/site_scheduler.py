@@ -1,15 +1,16 @@
 """Derive the site's scheduler, as a policy of the simulator, and its machine from a snapshot of the PBS server."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.core.errors import OptionError
-from softwalltime.measure.forecast.pooling import Pooling
+from softwalltime.measure.forecast.pooling import Pooling, is_up
 from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
 from softwalltime.measure.simulation.orders import compiled
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 
+_ELIGIBLE_TIME = re.compile(r"\beligible_time\b")
 EXPRESS = 150
 """Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
 _PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
@@ -18,9 +19,12 @@ _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "e
 """Entries of ``resources`` in sched_config that are modelled or can be ignored safely."""
 
 
-def usable_formula(formula: str) -> str:
+def usable_formula(scheduler: SchedulerSettings) -> str:
     """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
-    return "" if _fault(formula) else formula
+    if _fault(scheduler.formula):
+        return ""
+    # As in PBS.
+    return scheduler.formula if scheduler.eligible_time else _ELIGIBLE_TIME.sub("0", scheduler.formula)
 
 
 def _fault(formula: str) -> str:
@@ -34,19 +38,31 @@ def _fault(formula: str) -> str:
     return ""
 
 
+def _order(scheduler: SchedulerSettings, *, every_queue: bool) -> Iterator[str]:
+    """Yield remarks on the order of the jobs."""
+    fault = _fault(scheduler.formula)
+    order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
+    if fault:
+        yield f"job_sort_formula is approximated by the order of arrival: {fault}"
+    elif not scheduler.eligible_time and _ELIGIBLE_TIME.search(scheduler.formula):
+        yield "eligible_time_enable is off: eligible_time is 0 in job_sort_formula, as in PBS"
+    if scheduler.fair_share and every_queue and order == "the order of arrival":
+        order = "fair share"
+        yield "fair share is simulated with equal shares of all users, by processor time that is halved each day"
+    elif scheduler.fair_share:
+        yield f"fair share is on: the order is approximated by {order}"
+    if scheduler.round_robin:
+        yield f"round_robin is on: the order is approximated by {order}"
+    elif scheduler.by_queue and order != "the order of arrival":
+        yield f"by_queue is on: PBS goes queue by queue and orders each one by {order}; here they are one queue"
+
+
 def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
     """Return remarks on what the model approximates or ignores, of ``every_queue`` or those of the snapshot's jobs."""
     scheduler = snapshot.scheduler
-    fault = _fault(scheduler.formula)
-    order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
     used = {job.submission.queue for job in snapshot.jobs}
     queues = [queue for queue in snapshot.queues if every_queue or queue.name in used]
-    remarks = []
-    if fault:
-        remarks.append(f"job_sort_formula is approximated by the order of arrival: {fault}")
-    for feature, on in (("fair share", scheduler.fair_share), ("round_robin", scheduler.round_robin)):
-        if on:
-            remarks.append(f"{feature} is on: the order is approximated by {order}")
+    remarks = [*_order(scheduler, every_queue=every_queue)]
     express = [queue.name for queue in queues if queue.priority >= EXPRESS]
     if scheduler.preemption and express:
         remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
@@ -59,12 +75,31 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
     if pooling.limits.unread:
         remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
     standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
-    if standing:
+    if standing and not every_queue:
         remarks.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
     others = [resource for resource in scheduler.resources if resource not in _PLACED]
     if others:
         remarks.append(f"these resources are not modelled: {', '.join(others)}")
+    if scheduler.unmodelled:
+        remarks.append(f"not modelled: {'; '.join(scheduler.unmodelled)}")
+    if (several := sum(vnode.ncpus > 0 for vnode in snapshot.vnodes)) > 1:
+        remarks.append(f"{several:,} vnodes are one pool: which vnode has free processors and memory is not modelled")
     return remarks
+
+
+def _machine(snapshot: ServerSnapshot) -> Iterator[str]:
+    """Yield remarks on vnodes and reservations, of which the simulation of a log has only the processors."""
+    vnodes = snapshot.vnodes
+    if down := sum(vnode.ncpus for vnode in vnodes if not is_up(vnode)):
+        yield f"{down:,} of the processors are of vnodes that are down or offline: --processors gives another size"
+    if bound := sorted({vnode.queue for vnode in vnodes} - {""}):
+        yield f"vnodes of queues are for all jobs: {', '.join(bound)}"
+    if any("excl" in vnode.sharing and not vnode.sharing.startswith("ignore") for vnode in vnodes):
+        yield "jobs get whole vnodes (sharing), but count with the processors that they request"
+    if gpus := sum(vnode.ngpus for vnode in vnodes):
+        yield f"{gpus:,} GPUs are not simulated: jobs wait for processors only"
+    if snapshot.reservations:
+        yield f"reservations are not simulated: {len(snapshot.reservations):,}"
 
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
@@ -91,8 +126,10 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     scheduler = snapshot.scheduler
     pooling = Pooling(snapshot)
     # All queues: past jobs may have been in any of them.
-    remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True)]
-    formula = usable_formula(scheduler.formula)
+    remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True), *_machine(snapshot)]
+    formula = usable_formula(scheduler)
+    if "job_priority" in formula:
+        remarks.append("job_priority is 0 in job_sort_formula: accounting logs do not hold it")
     if _PREDICTION.search(formula):
         remarks.append(f"job_sort_formula uses predictions ({formula}): the order of arrival stands in its place")
         formula = ""

@@ -15,6 +15,8 @@ FORMAT: Literal[1] = 1
 """Number of the file format; another version of this program with another number refuses the file."""
 QUEUED, HELD, DELAYED, RUNNING, EXITING, SUSPENDED = "Q", "H", "W", "R", "E", "S"
 """PBS's letters for the states that matter; a delayed job has an Execution_Time that has not come."""
+SCHED_CONFIG_UNREAD = "sched_config: not read, strict_ordering is assumed"
+"""Remark of a snapshot without the scheduler's file."""
 OCCUPYING = frozenset({RUNNING, EXITING})
 """States in which a job holds its resources."""
 
@@ -124,7 +126,8 @@ class AdvanceReservation:
 class SchedulerSettings:
     """The scheduler's relevant settings; ``None``: could not be read.
 
-    ``limits`` are the server's, as (name, value).  ``resources`` is that line of sched_config.
+    ``limits`` are the server's, as (name, value).  ``resources`` is that line of sched_config.  ``unmodelled`` are
+    settings that the model does not have, each as text.
     """
 
     scheduling: bool = True
@@ -140,6 +143,7 @@ class SchedulerSettings:
     default_queue: str = ""
     default_walltime: int | None = None
     limits: tuple[tuple[str, str], ...] = ()
+    unmodelled: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
