@@ -1,5 +1,7 @@
 """Set the soft walltimes of PBS jobs: a PBS server hook for queuejob, postqueuejob, modifyjob and runjob.
 
+It also cleans the texts of reservations, at resvsub and modifyresv.
+
 Event -> facts about its job -> one request to the softwalltime daemon -> one decision -> Resource_List.soft_walltime.
 README.md in this folder describes events, settings and failures, and the facts about PBS on which this file rests.
 
@@ -75,7 +77,8 @@ DEFAULTS = {
     "transport": "daemon", "socket": "/run/softwalltime/hook.sock", "deadline_ms": 50, "breaker_failures": 3,
     "breaker_seconds": 30, "minimum": 60, "ordering": "predicted",
     "daemon_users": ["softwalltime", "softwalltime-live"],
-    "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True},
+    "events": {"queuejob": True, "postqueuejob": False, "modifyjob": True, "runjob": True, "resvsub": True,
+               "modifyresv": True},
     "runjob_fallback": "walltime", "jobs_without_walltime": False, "attributes": True, "log": "all",
     "postgres": {"transport_path": "", "dsn": "", "psycopg_path": "", "waiting": "usage", "running": "walltime",
                  "exclusive": "walltime"},
@@ -243,6 +246,11 @@ LOGGED_AT_ALTER = (
     "tolerate_node_failures", "Submit_arguments", "executable", "argument_list", "Submit_Host", "credential_id",
     "sandbox", "Remove_Files", "cred", "forward_x11_cookie", "node_set",
 )  # fmt: skip
+LOGGED_OF_RESERVATION = ("Account_Name", "Reserve_Name")
+LOGGED = {
+    "queuejob": LOGGED_AT_SUBMISSION, "modifyjob": LOGGED_AT_ALTER, "resvsub": LOGGED_OF_RESERVATION,
+    "modifyresv": LOGGED_OF_RESERVATION,
+}  # fmt: skip
 # PBS takes what a hook sets, also on a resource that only managers may set: a site's own is unset, not cleaned.
 USERS_RESOURCES = (
     "software", "site", "pgov", "resc", "vntype", "arch", "host", "vnode", "select", "place", "nodes", "file",
@@ -741,12 +749,14 @@ def run(pbs, now):
     name = next((name for name in DEFAULTS["events"] if event.type == getattr(pbs, name.upper(), None)), "")
     if not config["events"].get(name):
         return
-    if name in ("queuejob", "modifyjob"):
-        cleaned = clean_texts(event.job, LOGGED_AT_SUBMISSION if name == "queuejob" else LOGGED_AT_ALTER)
+    reservation = LOGGED.get(name) is LOGGED_OF_RESERVATION
+    if name in LOGGED:
+        cleaned = clean_texts(event.resv if reservation else event.job, LOGGED[name])
         if cleaned:
-            who = f"{text_of(event.job.id) or 'a new job'} of {event.requestor}"
+            what = "a reservation" if reservation else text_of(event.job.id) or "a new job"
+            who = f"{what} of {event.requestor}"
             log(pbs, pbs.LOG_WARNING, f"{name} {who}: control characters replaced in {', '.join(cleaned)}")
-    if left_to_another_event(pbs, event, name, config):
+    if reservation or left_to_another_event(pbs, event, name, config):
         return
     job = Job(pbs, event, name, config)
     if not job.changed and job.requested is None:

@@ -29,8 +29,8 @@ PROCESSORS = 16
 WHOLE = f"select=1:ncpus={PROCESSORS}"
 """What a job requests that runs alone."""
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
-EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
-"""All of our hook's; servers before OpenPBS 23 lack postqueuejob."""
+EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob", "resvsub", "modifyresv")
+"""All of our hook's; servers before OpenPBS 23 lack some."""
 STRICT = r"^strict_ordering:.*$"
 """Pattern of the setting in sched_config without which PBS promises no start."""
 QUEUES = {

@@ -1,12 +1,13 @@
 """No user can write a line into the accounting log, with any client."""
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.lab import Lab
+from tests.acceptance.lab import Lab, until
 
 CLIENT = Path(__file__).parent / "unchecked_client.py"
 FORGED = "x\\n11/20/2026 12:00:00;E;777771.pbs1;user=bob end=1795000000 run_count=1\\ny"
@@ -91,6 +92,25 @@ def test_quoted_values_of_a_select_specification_are_cleaned(lab: Lab, hook: Non
     client("Resource_List.select=1:ncpus=1:host='x\\ny'")
     assert forged(lab, before) == []
     assert log.lines("control characters replaced in select")
+
+
+@pytest.mark.parametrize("alters", [False, True])
+@pytest.mark.parametrize("field", ["Account_Name", "Resource_List.software"])
+def test_a_reservation(field: str, alters: bool, lab: Lab, hook: None) -> None:
+    """PBS logs a reservation's account when it begins, without quotation marks: no reader could recognise the end."""
+    if alters and field != "Account_Name":
+        pytest.skip("PBS lets nobody alter it")
+    log, before, begin = lab.server_log(), size(lab), int(time.time()) + 8
+    text = f"{field}={FORGED.replace(' ', '_')}"
+    times = [f"reserve_start={begin}", f"reserve_end={begin + 3}", "Resource_List.select=1:ncpus=1"]
+    name = lab.must("python3", str(CLIENT), "reserve:", *times, *([] if alters else [text]), user="alice").split()[0]
+    if alters:
+        until(lambda: "RESV_CONFIRMED" in lab.must("pbs_rstat", "-f", name), 8, "a confirmed reservation")
+        lab.must("python3", str(CLIENT), f"reserve:{name}", text, user="alice")
+    begun = f";B;{name};".encode()
+    until(lambda: begun in accounting(lab).read_bytes()[before:], 30, "the record of its begin")
+    assert forged(lab, before) == []
+    assert log.lines(f"control characters replaced in {field.partition('.')[2] or field}")
 
 
 def test_texts_of_qsub_are_cleaned_without_a_daemon(lab: Lab, hook: None, daemon: object) -> None:

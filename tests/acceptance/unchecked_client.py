@@ -1,7 +1,8 @@
 """A client for requests that qsub and qalter would refuse to send: ``ATTRIBUTE[.RESOURCE]=VALUE ...``.
 
-Backslash escapes in values are resolved.  It submits a held job to the queue ``short``, or with ``alter:JOB`` first
-alters one, and prints the job's id or the server's message.  Run as a user, with that system's Python.
+Backslash escapes in values are resolved.  It submits a held job to the queue ``short``.  With ``alter:JOB`` first it
+alters one, with ``reserve:`` it requests a reservation, and with ``reserve:NAME`` it alters one.  It prints the id or
+the server's message.  Run as a user, with that system's Python.
 """
 
 import ctypes
@@ -54,13 +55,19 @@ def main(arguments: list[str]) -> int:
     assert found is not None
     pbs = ctypes.CDLL(f"{found[1]}/lib/libpbs.so")
     pbs.pbs_submit.restype = pbs.pbs_geterrmsg.restype = ctypes.c_char_p
+    pbs.pbs_submit_resv.restype = pbs.pbs_modify_resv.restype = ctypes.c_char_p
     pbs.set_no_attribute_verification()
-    job = arguments.pop(0).partition(":")[2] if arguments[0].startswith("alter:") else ""
+    reserves = arguments[0].startswith("reserve:")
+    job = arguments.pop(0).partition(":")[2] if arguments[0].startswith(("alter:", "reserve:")) else ""
     values = {
         name: value.encode().decode("unicode_escape") for name, _, value in (each.partition("=") for each in arguments)
     }
     connection = pbs.pbs_connect(None)
-    if job:
+    if reserves:
+        request = pbs.pbs_modify_resv if job else pbs.pbs_submit_resv
+        answer = request(connection, *([job.encode()] if job else []), chain(values), None)
+        done = answer.decode() if answer else None
+    elif job:
         done = job if pbs.pbs_alterjob(connection, job.encode(), chain(values), None) == 0 else None
     else:
         submitted = pbs.pbs_submit(connection, chain({**BASE, **values}), None, b"short", None)

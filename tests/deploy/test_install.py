@@ -7,7 +7,7 @@ import pytest
 from softwalltime.core.errors import UsageError
 from softwalltime.deployment import configuration
 from softwalltime.deployment.hook import Hook, transport
-from tests.deploy.installations import FOLDER, SOCKET, plan, present, statements
+from tests.deploy.installations import FOLDER, OLDER, SOCKET, plan, present, statements
 
 
 def test_a_new_hook_is_enabled_last() -> None:
@@ -16,7 +16,7 @@ def test_a_new_hook_is_enabled_last() -> None:
         "enabled = false",
         f"import hook softwalltime application/x-config default {FOLDER}/softwalltime_hook.json",
         f"import hook softwalltime application/x-python default {FOLDER}/softwalltime_hook.py",
-        'event = "queuejob,modifyjob,runjob"',
+        'event = "queuejob,modifyjob,runjob,resvsub,modifyresv"',
         "order = 900",
         "alarm = 5",
         "debug = false",
@@ -32,7 +32,14 @@ def test_an_installed_hook_of_this_version_needs_no_steps() -> None:
 
 def test_an_event_disabled_in_the_configuration_is_omitted() -> None:
     made = plan(present(), own={**configuration.shipped(), "events": {"queuejob": False, "postqueuejob": True}})
-    assert 'event = "postqueuejob,modifyjob,runjob"' in statements(made)
+    assert 'event = "postqueuejob,modifyjob,runjob,resvsub,modifyresv"' in statements(made)
+
+
+def test_an_event_that_older_servers_lack_is_left_out_where_pbs_refuses_it() -> None:
+    step = next(step for step in plan().steps if " event = " in step.statement)
+    assert step.statement.endswith(',resvsub,modifyresv"')
+    assert step.older.endswith(',resvsub"')
+    assert plan(present(events=OLDER - {"modifyresv"})).steps == ()
 
 
 def test_an_administrators_values_are_kept_and_new_keys_added() -> None:

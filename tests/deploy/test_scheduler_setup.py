@@ -270,6 +270,17 @@ def test_changes_are_written_down_made_and_taken_back(setup: Setup, tmp_path: Pa
     assert given(tmp_path)[-1] == "unset server job_sort_formula"
 
 
+def test_an_attribute_that_this_pbs_does_not_know_is_not_set(setup: Setup, tmp_path: Path) -> None:
+    """OpenPBS 23.06 has no clear_topjob_estimates_enable: qmgr takes the unknown name for a server's."""
+    script = tmp_path / "exec" / "bin" / "qmgr"
+    refusal = '"list server clear_topjob_estimates_enable") echo Unknown Host. >&2; exit 1 ;;\n*refused*'
+    script.write_text(script.read_text().replace("*refused*", refusal))
+    plan = plan_setup(requirements("balanced"), read_settings(setup.pbs), ())
+    assert "eligible_time_enable" in {change.name for change in plan.make}
+    assert "clear_topjob_estimates_enable" not in {change.name for change in plan.make}
+    assert "this version of PBS has no server attribute clear_topjob_estimates_enable: nothing to do" in plan.notes
+
+
 def test_an_interruption_leaves_no_change_that_is_not_written_down(setup: Setup, tmp_path: Path) -> None:
     changes = tuple(Change("server", name, "", "True", "") for name in ("first", "refused", "last"))
     with pytest.raises(PbsError):

@@ -174,7 +174,14 @@ def test_an_invalid_key_in_a_group_does_not_affect_the_others(
 ) -> None:
     file = configured(events={"queuejob": False, "runjob": "no", "movejob": True}, postgres={"dsn": "x", "waiting": 3})
     configuration, errors = hook.read_configuration(str(file))
-    assert configuration["events"] == {"queuejob": False, "postqueuejob": False, "modifyjob": True, "runjob": True}
+    assert configuration["events"] == {
+        "queuejob": False,
+        "postqueuejob": False,
+        "modifyjob": True,
+        "runjob": True,
+        "resvsub": True,
+        "modifyresv": True,
+    }
     assert configuration["postgres"] == {**hook.DEFAULTS["postgres"], "dsn": "x"}
     assert errors == [
         'events.runjob: invalid value "no"',

@@ -235,7 +235,7 @@ def test_the_shipped_configuration_handles_a_submission_at_one_event(run: Run, p
     """An event costs the server more than the hook; only queuejob handles arrays and can clean texts."""
     peer.behave(set=1800)
     shipped = json.loads(DEFAULTS.read_text())["events"]
-    assert shipped == AT_QUEUEJOB
+    assert shipped == {**AT_QUEUEJOB, "resvsub": True, "modifyresv": True}
     assert run(queued(submission(), site=site), events=shipped).soft_walltime == 1800
     assert run(queued(submission(), site=site, array_indices="1-9"), events=shipped).soft_walltime == 1800
     assert run(postqueued(submission(), site=site), events=shipped).resources == {}

@@ -1,6 +1,6 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
-from softwalltime.core.jobs import MAX_WALLTIME
+from softwalltime.core.jobs import MAX_WALLTIME, Submission
 from softwalltime.core.promises import Outcome, Promise
 from softwalltime.predict.policy.promise_ledger import (
     CORRECTION_WINDOW_S,
@@ -66,6 +66,20 @@ def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> 
     assert [each.first for each in ledger.look([waits("renewed", 9000), waits("never", 20_000)], now=10_000)] == [
         20_000
     ]
+
+
+def test_an_altered_job_loses_its_promise_and_the_estimate_from_before_is_none() -> None:
+    """Otherwise a user could alter a promised job into one that cannot start for a day, and the guard would be on."""
+
+    def altered(promised: int, walltime: int) -> QueuedJob:
+        return waits("1", promised)._replace(submission=Submission("1", "alice", 0, walltime))
+
+    ledger = PromiseLedger()
+    ledger.look([altered(1000, 60)], now=0)
+    assert [each.outcome for each in ledger.look([altered(1000, 7200)], now=100)] == [Outcome.WITHDRAWN]
+    assert not ledger.look([altered(1000, 7200)], now=200), "PBS keeps the estimate of an altered job"
+    assert [each.first for each in ledger.look([altered(90_000, 7200)], now=300)] == [90_000]
+    assert ledger.late_job(10_000, 3600) == ""
 
 
 def test_a_held_or_requeued_job_loses_its_promise() -> None:

@@ -121,6 +121,22 @@ def test_other_values_with_line_breaks_add_no_job(tmp_path: Path, kind: str, fie
     assert read == honest
 
 
+@pytest.mark.parametrize("gridname", ['g" user=bob x="', 'g" user=bob group=g account="', 'g" group=other x="'])
+def test_a_gridname_makes_no_job_another_users(tmp_path: Path, gridname: str) -> None:
+    """PBS writes it before the names of user and group, and a client may send any text."""
+    own = [
+        record(kind, at, 9, "mallory").replace(";user=", f';gridname="{gridname}" user=')
+        for kind, at in (("Q", 0), ("E", 9))
+    ]
+    honest, _ = jobs(tmp_path, day([]))
+    read, tally = jobs(tmp_path, day(own))
+    assert (read, tally.malformed) == (honest, 1)
+    plain = [line.replace(gridname, "https://grid/1 2") for line in own]
+    assert [job.submission.user for job in jobs(tmp_path, day(plain))[0] if job.submission.job_id == "9.pbs1"] == [
+        "mallory"
+    ]
+
+
 def test_forged_texts_in_any_record_do_not_affect_the_records_around_it(tmp_path: Path) -> None:
     account = "x\n" + "".join(FORGED) + "y"
     injected = [record(kind, at, 9, "mallory", account=account) for kind, at in (("Q", 0), ("S", 20), ("E", 40))]

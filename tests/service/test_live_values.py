@@ -136,15 +136,18 @@ def test_a_promised_job_keeps_its_place_and_its_prediction_is_scored(site: Site)
     site.predictions.ready = True
     site.learn(20_000)
     resources = {"Resource_List__predicted": "20000", "Resource_List__soft_walltime": "20000"}
-    for job in ("1.pbs1", "2.pbs1"):
+    for job in ("1.pbs1", "2.pbs1", "3[].pbs1"):
         site.server.add(job, estimated__start_time=str(NOW + 5000), **resources)
     values = site.values()
     values.look(site.now)
     # PBS may have planned it before its owner altered it.
     assert site.counts.altered == 0
-    site.server.add("1.pbs1", estimated__start_time=str(NOW + 4000), **resources)
+    # An array would bring all its subjobs to the front, of which one has a promise.
+    for job in ("1.pbs1", "3[].pbs1"):
+        site.server.add(job, estimated__start_time=str(NOW + 4000), **resources)
     values.look(site.now + 60)
-    assert [site.server.all()[job]["Resource_List.predicted"] for job in ("1.pbs1", "2.pbs1")] == ["1", "20000"]
+    jobs = site.server.all()
+    assert [jobs[job]["Resource_List.predicted"] for job in ("1.pbs1", "2.pbs1", "3[].pbs1")] == ["1", "20000", "20000"]
     (record,) = site.records
     assert (record.event, record.soft_walltime, record.ordering) == ("live", 20_000, 20_000)
     # Not while it is held.

@@ -42,6 +42,9 @@ def split(line: bytes) -> tuple[str, str, str]:
         raise RecordError("not of the form MM/DD/YYYY HH:MM:SS", field="time stamp", value=stamp)
     if len(kind) != 1:
         raise RecordError("not one letter", field="record type", value=kind)
+    # The only text of the user before the names that PBS writes; with quotation marks it may hold other names.
+    if message.startswith("gridname=") and message.count(" user=") + message.count(" group=") > 2:
+        raise RecordError("may name another user", field="gridname", value=message)
     return kind, job_id, message
 
 

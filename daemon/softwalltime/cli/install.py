@@ -95,7 +95,7 @@ def install_hook(options: HookOptions) -> None:
     from softwalltime.deployment import hook
     from softwalltime.deployment.hook_folder import read_own, write
     from softwalltime.deployment.preset_setup import SETUPS
-    from softwalltime.deployment.qmgr import find
+    from softwalltime.deployment.qmgr import PbsError, find
 
     folder = options.folder.absolute()
     settings = load_settings(options.config)
@@ -118,7 +118,13 @@ def install_hook(options: HookOptions) -> None:
     # After a refused step the earlier ones stay, and the next run continues from there.
     for step in plan.steps:
         if options.do:
-            pbs.execute(step.statement)
+            try:
+                pbs.execute(step.statement)
+            except PbsError:
+                if not step.older:
+                    raise
+                step = step._replace(statement=step.older)
+                pbs.execute(step.statement)
         click.echo(f"{'done' if options.do else 'to do'}: {step.statement}  # {step.why}")
     if not options.do and (plan.steps or configured):
         chosen = f" --preset {options.preset}" if options.preset else ""

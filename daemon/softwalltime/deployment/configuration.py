@@ -114,6 +114,8 @@ class HookEvents(_Table):
     postqueuejob: bool = False
     modifyjob: bool = True
     runjob: bool = True
+    resvsub: bool = True
+    modifyresv: bool = True
 
 
 class PostgresTransport(_Table):

@@ -21,7 +21,7 @@ class Finding:
     """What to do, by whom; empty: nothing."""
 
     def __str__(self) -> str:
-        return f"{self.verdict:<9}{self.check:<22}{self.text}{f'  -> {self.act}' if self.act else ''}"
+        return f"{self.verdict:<9}{self.check:<21} {self.text}{f'  -> {self.act}' if self.act else ''}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,9 @@ NAME = "softwalltime"
 SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"
 TRANSPORT = "softwalltime_postgres.py"
 """The hook loads it from the folder, if its configuration has the transport postgres."""
-EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob")
+EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob", "resvsub", "modifyresv")
+NEWER = frozenset({"modifyresv"})
+"""Events without which the hook is installed where the server does not know them."""
 ORDER = 900
 """After the hooks that set walltimes, queues or projects: PBS runs hooks in ascending order, 1 to 1000."""
 ALARM = 5
@@ -26,8 +28,11 @@ CONFIGURATION_TYPE = "application/x-config"
 
 
 class Step(NamedTuple):
+    """A statement; ``older``: what a server takes that refuses it; empty: nothing."""
+
     statement: str
     why: str
+    older: str = ""
 
 
 class InstallationPlan(NamedTuple):
@@ -153,10 +158,13 @@ def _contents(folder: Path, values: Values, present: Hook, there: Values | None,
 
 def _attributes(values: Values, present: Hook, *, enable: bool) -> Iterator[Step]:
     wanted = events_of(values)
-    if present.events != wanted:
-        events = ",".join(event for event in EVENTS if event in wanted)
+    if present.events not in (wanted, wanted - NEWER):
+        newer, older = (
+            f'set hook {NAME} event = "{",".join(event for event in EVENTS if event in chosen)}"'
+            for chosen in (wanted, wanted - NEWER)
+        )
         before = f"; now {', '.join(sorted(present.events))}" if present.events else ""
-        yield Step(f'set hook {NAME} event = "{events}"', f"when PBS runs it{before}")
+        yield Step(newer, f"when PBS runs it{before}", older)
     alarm = max(ALARM, int(configuration.effective(values)["deadline_ms"]) // 1000 + ALARM - 1)
     # Keep what an administrator has set.
     for name, default, why in (

@@ -61,6 +61,14 @@ class Qmgr:
         match = re.search(r"pbs_version = (\S+)", self.execute("list server pbs_version"))
         return match[1] if match else ""
 
+    def knows(self, attribute: str) -> bool:
+        """Return whether the server has an attribute of this name; an unknown one is taken for a server's name."""
+        try:
+            self.execute(f"list server {attribute}")
+        except PbsError:
+            return False
+        return True
+
     def objects(self, kind: str) -> QmgrObjects:
         """Return the objects that ``print server`` (with its queues), ``print sched``, ``hook`` or ``resource`` prints.
 

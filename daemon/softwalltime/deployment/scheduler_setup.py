@@ -12,6 +12,8 @@ from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
 """Place of a change: server attribute, custom resource, or switch or list in a sched_config."""
+_NEWER = ("clear_topjob_estimates_enable",)
+"""Server attributes of OpenPBS's main branch that its releases up to 23.06 do not have."""
 TYPE, FLAG = "long", "r"
 """Resource flag: users can read but not set it."""
 
@@ -21,13 +23,15 @@ class PbsSettings:
     """The relevant settings of PBS.
 
     ``resources``: type and flag of each custom resource.  ``files``: the text of each scheduler's sched_config by path,
-    ``None`` where it cannot be read.  ``schedulers``: the attributes of each scheduler by name.
+    ``None`` where it cannot be read.  ``schedulers``: the attributes of each scheduler by name.  ``missing``:
+    attributes of newer servers that this one does not know.
     """
 
     server: QmgrObject = field(default_factory=QmgrObject)
     resources: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     files: Mapping[str, str | None] = field(default_factory=dict)
     schedulers: Mapping[str, QmgrObject] = field(default_factory=dict)
+    missing: frozenset[str] = frozenset()
 
     @property
     def readable(self) -> Mapping[str, str]:
@@ -101,6 +105,9 @@ class ServerAttribute(Requirement):
 
     def state(self, settings: PbsSettings) -> RequirementState:
         now = settings.server.get(self.name)
+        if self.name in settings.missing:
+            text = f"this version of PBS has no server attribute {self.name}: nothing to do"
+            return RequirementState(now, by_hand=text)
         return RequirementState(now, [self.change("server", now, self.wanted)] if now.lower() in self.refused else [])
 
 
@@ -190,6 +197,7 @@ def read_settings(pbs: Qmgr) -> PbsSettings:
         },
         sched_configs(pbs),
         schedulers,
+        frozenset(name for name in _NEWER if not pbs.knows(name)),
     )
 
 

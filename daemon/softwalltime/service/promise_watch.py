@@ -74,9 +74,11 @@ class PromiseWatch:
     def kept(self) -> Collection[str]:
         """Return the ids of the waiting jobs to run first.
 
-        PBS has promised them a start with their current attributes, or their latest start is near.
+        PBS has promised them a start with their current attributes, or their latest start is near.  No arrays: the
+        value would move all their subjobs to the front, and only the first one has a promise.
         """
-        return self._places.among(self._ledger.waiting.keys()).union(self._raised)
+        promised = [job_id for job_id in self._ledger.waiting if "[" not in job_id]
+        return self._places.among(promised).union(self._raised)
 
     def guard_off(self, now: int) -> None:
         """Switch the guard off, because PBS's queue is not being read."""
@@ -85,7 +87,7 @@ class PromiseWatch:
 
     def _set_latest(self, jobs: Iterable[ServerJob], now: int, options: LiveOptions, plan: Plan) -> None:
         slack = options.slack
-        # Arrays are excluded: the value would move all their subjobs to the front.
+        # Arrays are excluded, as in :attr:`kept`.
         waiting = [job for job in jobs if slack is not None and not job.runs and "[" not in job.job_id]
         wanted = self._latest.look({job.job_id: terms_of(job.submission) if job.waits else HELD for job in waiting})
         if wanted and slack is not None:
@@ -126,4 +128,4 @@ def _queued(job: ServerJob) -> QueuedJob:
     # The promise of an array is met when its first subjob starts.
     of = job.submission
     ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
-    return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus)
+    return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus, of)

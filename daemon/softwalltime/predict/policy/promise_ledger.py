@@ -21,7 +21,8 @@ WITHDRAWN_AFTER_S: Final = 7200
 class QueuedJob(NamedTuple):
     """A job in one poll of the queue: ``promised`` and ``started`` in epoch seconds, ``None``: none.
 
-    ``waits``: whether it has never started; an array with started subjobs does not wait.
+    ``waits``: whether it has never started; an array with started subjobs does not wait.  ``submission``: what was
+    promised a start; another one of the same job is an alter.
     """
 
     job_id: str
@@ -30,6 +31,7 @@ class QueuedJob(NamedTuple):
     started: int | None
     queue: str = ""
     ncpus: int | None = None
+    submission: Submission | None = None
 
 
 class PromiseLedger:
@@ -37,6 +39,8 @@ class PromiseLedger:
         self._open: dict[str, Promise] = {}
         self._gone: dict[str, int] = {}
         """Jobs that have left the queue (ended or deleted), with the time at which that was seen."""
+        self._altered: dict[str, tuple[Submission | None, int | None]] = {}
+        """Waiting jobs as last seen, with the estimate that PBS keeps from before an alter."""
 
     def restore(self, promises: Iterable[Promise]) -> None:
         """Add promises of an earlier process; known jobs are not changed."""
@@ -76,27 +80,35 @@ class PromiseLedger:
         same cycle.
         """
         changed: list[Promise] = []
+        before, self._altered = self._altered, {}
         there = set()
         for job in jobs:
             there.add(job.job_id)
-            changed += self._seen(job, now)
+            submission, estimate = before.get(job.job_id, (job.submission, None))
+            altered = submission is not job.submission and submission != job.submission
+            self._altered[job.job_id] = job.submission, job.promised if altered else estimate
+            changed += self._seen(job, now, altered=altered)
         for job_id in self._open.keys() - there:
             since = self._gone.setdefault(job_id, now)
             if now - since > DELETED_AFTER_S:
                 changed.append(self._close(job_id, Outcome.WITHDRAWN))
         return changed
 
-    def _seen(self, job: QueuedJob, now: int) -> Iterable[Promise]:
+    def _seen(self, job: QueuedJob, now: int, *, altered: bool) -> Iterable[Promise]:
         known = self._open.get(job.job_id)
         if not job.waits:
             if known is not None:
                 yield self._start(job.job_id, now if job.started is None else job.started)
             return
-        if known is not None and job.job_id in self._gone:
+        if known is not None and (altered or job.job_id in self._gone):
             yield self._close(job.job_id, Outcome.WITHDRAWN)
             known = None
         if known is None:
-            if job.promised is not None and job.promised > now and is_foreseen(job.promised, now):
+            if (
+                job.promised not in (None, self._altered[job.job_id][1])
+                and job.promised > now
+                and is_foreseen(job.promised, now)
+            ):
                 made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
                 self._open[job.job_id] = made
                 yield made
