@@ -121,8 +121,10 @@ def test_pseudonyms_leave_no_name_and_change_no_figure(
 
 def test_pseudonyms_leave_what_is_not_simulated() -> None:
     reservation = AdvanceReservation("R7.secret", NOW, NOW + 3600, 8, "RESV_CONFIRMED")
-    found = replace(server(128), reservations=(reservation,), remarks=(SCHED_CONFIG_UNREAD, "7.secret: dropped"))
+    site = server(128, unmodelled=("peer_queue = workq workq@secret",))
+    found = replace(site, reservations=(reservation,), remarks=(SCHED_CONFIG_UNREAD, "7.secret: dropped"))
     anonymous = anonymous_snapshot(found)
+    assert anonymous.scheduler.unmodelled == ("peer_queue = workq workq",)
     assert (anonymous.reservations, anonymous.remarks) == ((replace(reservation, name="R1"),), (SCHED_CONFIG_UNREAD,))
 
 

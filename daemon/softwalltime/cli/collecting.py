@@ -64,7 +64,12 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
             )
             for queue in snapshot.queues
         ),
-        scheduler=replace(snapshot.scheduler, limits=limits(snapshot.scheduler.limits)),
+        scheduler=replace(
+            snapshot.scheduler,
+            limits=limits(snapshot.scheduler.limits),
+            # A peer queue names its server.
+            unmodelled=tuple(text.partition("@")[0] for text in snapshot.scheduler.unmodelled),
+        ),
         # Other remarks may hold names.
         remarks=tuple(remark for remark in snapshot.remarks if remark == SCHED_CONFIG_UNREAD),
     )
