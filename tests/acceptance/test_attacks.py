@@ -59,6 +59,7 @@ ATTACKS: dict[str, Attack] = {
     "exclusive placement": altering(("-l", f"walltime={DAY},place=excl")),
     "another project": altering((*RAISE, "-P", "other")),
     "raise, then rename": altering(RAISE, ("-N", "y")),
+    "an account that is not UTF-8, then a day": altering(("-A", "\udcff"), RAISE),
     "a long account": altering((*RAISE, "-A", "a" * 40_000)),
     "a day in small steps": altering(*(("-l", f"walltime={2**step}") for step in range(2, 17)), RAISE),
     "move to a queue with a longer default": moving(),

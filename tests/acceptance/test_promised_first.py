@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.core.promises import Outcome
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.alters import longest_cycle
@@ -79,6 +80,20 @@ def test_a_shorter_job_starts_before_the_top_job_unless_that_keeps_its_place(
     first, second = (top, shorter) if keeps else (shorter, top)
     lab.wait(first, "R", 60)
     assert lab.job(second)["job_state"] == "Q"
+
+
+def test_an_array_with_a_promise_brings_no_subjobs_to_the_front(lab: Lab, live: LiveValues) -> None:
+    """Its value would hold for all of them: they took the machine for an hour before others' jobs of a minute."""
+    running = lab.qsub(*LONG, command=("/bin/sleep", "60"))
+    lab.wait(running, "R")
+    lab.qmgr("set server scheduling = False")
+    array = lab.qsub("-J", "1-64", "-q", "short", "-l", "walltime=3600", "-l", "select=1:ncpus=1")
+    live.look(int(time.time()))
+    lab.qmgr("set server scheduling = True")
+    until(lambda: lab.job(array).get("estimated", {}).get("start_time"), 30, "an estimate")
+    live.look(int(time.time()))
+    assert live.promises.counts[Outcome.OPEN] == 1
+    assert ordering(lab, array) != 1
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,11 @@ class RecordedArrays(RecordedJobs):
         self.returned: list[int] = []
 
     def jobs(self, names: Sequence[str], ids: Sequence[str] = (), *, subjobs: bool = False) -> dict[str, Attributes]:
-        assert subjobs
         found = {
             f"{number}[{index}].pbs1": dict(ATTRIBUTES, job_state="X")
             for number, count in self.subjobs.items()
             if f"{number}[].pbs1" in ids
-            for index in range(count)
+            for index in range(count if subjobs else 0)
         }
         self.returned.append(len(found))
         return super().jobs(names, ids) | found
@@ -145,13 +144,27 @@ def test_no_request_returns_the_subjobs_of_many_arrays() -> None:
         source, STATE, DETAILS, lambda job_id, _: "[]" in job_id, live_job, lambda job, _: job, subjobs=True
     )  # fmt: skip
     assert len(watch.look(NOW)) == 61
-    # Nothing is known of the arrays yet: ten in each request.
-    assert [len(asked) for asked in source.asked] == [10] * 6 + [1]
+    # Nothing is known of the arrays yet: each may have thousands of subjobs.
+    assert [len(asked) for asked in source.asked] == [1] * 61
     source.returned.clear()
     assert len(watch.look(NOW + 60)) == 61
     *others, last = source.returned
     assert max(others) <= STATES_AT_ONCE
     assert last == 5000
+
+
+def test_arrays_after_many_jobs_are_read_whole_unless_they_have_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any user can submit arrays of millions of subjobs, which cost a forecast of all users' starts its memory."""
+    monkeypatch.setattr("softwalltime.service.live.watch.MAX_EXPANDED", 40)
+    source = RecordedArrays({"1": 50, "2": 50, "3": 50, "4": 50})
+    for waiting in ("1[].pbs1", "2[].pbs1", "4[].pbs1"):
+        source.there[waiting]["job_state"] = "Q"
+    watch = JobWatcher(
+        source, STATE, DETAILS, lambda job_id, _: "[]" not in job_id, live_job, lambda job, _: job, subjobs=True
+    )  # fmt: skip
+    for now in (NOW, NOW + 60):
+        assert {job.job_id.partition("[")[0] for job in watch.look(now)} == {"1", "3"}
+        assert watch.whole == {"2[].pbs1", "4[].pbs1"}
 
 
 def test_the_owner_is_read_only_where_there_is_no_user_yet() -> None:

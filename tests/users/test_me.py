@@ -15,7 +15,15 @@ import pytest
 from softwalltime.cli import run
 from softwalltime.core.formatting import local_time
 from softwalltime.deployment.check_service import check_users
-from softwalltime.service.users.own_jobs import VERSION, OwnJobs, WaitingJob, chance_by, next_midnight
+from softwalltime.service.users.own_jobs import (
+    VERSION,
+    NoOwnJobsError,
+    OwnJobs,
+    WaitingJob,
+    ask_own_jobs,
+    chance_by,
+    next_midnight,
+)
 from softwalltime.service.users.own_jobs_server import BUSY
 from tests.documented import documented, documented_rows
 from tests.users.site import HOUR
@@ -312,6 +320,26 @@ def test_doctor_says_whether_users_are_answered(served: bytes, verdict: str, tex
     assert finding.verdict == verdict
     assert text in finding.text
     assert bool(finding.act) is (verdict != "ok")
+
+
+def test_a_full_backlog_is_waited_for(tmp_path: Path) -> None:
+    """Any user can fill it, as fast as the server closes his connections."""
+    path = tmp_path / "me.sock"
+    with socket.socket(socket.AF_UNIX) as listener, socket.socket(socket.AF_UNIX) as first:
+        listener.bind(str(path))
+        listener.listen(0)
+        first.connect(str(path))
+
+        def take() -> None:
+            time.sleep(0.3)
+            for _ in range(2):
+                listener.accept()[0].close()
+
+        taking = threading.Thread(target=take)
+        taking.start()
+        with pytest.raises(NoOwnJobsError, match="the answer was cut off"):
+            ask_own_jobs(path)
+        taking.join()
 
 
 def test_doctor_says_nothing_where_the_site_does_not_offer_it(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, Serve
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.live.ifl import Attributes
-from softwalltime.service.live.watch import DETAILS, OWNER, PENDING, STATE, Extra, JobWatcher
+from softwalltime.service.live.watch import DETAILS, MAX_EXPANDED, OWNER, PENDING, STATE, Extra, JobWatcher
 
 EXTRAS = (
     OWNER,
@@ -75,6 +75,10 @@ class SnapshotSource:
         if (names := attributes_for(attributes)) != self._names:
             self._names, self._jobs = names, self._watcher(*names)
         jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
+        if whole := self._jobs.whole:
+            self._remarks.append(
+                f"{len(whole)} waiting arrays: left out, more than {MAX_EXPANDED:,} jobs wait before them"
+            )
         there = {job.submission.job_id for job in jobs}
         self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
         reservations = [reader.reservation(*found) for found in read("reservations").items()]

@@ -21,8 +21,10 @@ RECHECK_S = 2
 """Seconds after a modification during which a job's details are read at every poll."""
 STATES_AT_ONCE, DETAILS_AT_ONCE = 300, 100
 """Jobs per request for state or details: the server needs about 1 ms, then serves other clients."""
-UNKNOWN_ARRAY = 10
-"""Assumed number of jobs of an array that was not read before."""
+UNKNOWN_ARRAY = STATES_AT_ONCE
+"""Assumed number of jobs of an array that was not read before: a request of its own, as it may have thousands."""
+MAX_EXPANDED = 50_000
+"""Jobs after which an array that has not begun is read without subjobs: any user can submit millions of them."""
 
 
 class Extra(NamedTuple):
@@ -56,11 +58,14 @@ class JobWatcher(Generic[T]):
     """Further details of some jobs."""
     subjobs: bool = False
     """Whether subjobs of arrays are read too."""
+    whole: frozenset[str] = frozenset()
+    """Arrays of which the last poll read no subjobs."""
 
     def __post_init__(self) -> None:
         self._known: dict[str, tuple[int, T]] = {}
         self._listed: frozenset[str] = frozenset()
         self._sizes: dict[str, int] = {}
+        self._whole: set[str] = set()
         self._read_at = 0
 
     def look(self, now: int) -> list[T]:
@@ -83,7 +88,9 @@ class JobWatcher(Generic[T]):
             read = self._with_extras(self._read((*self.state, *self.details), ids, DETAILS_AT_ONCE))
             states |= read
             details |= read
-        sizes = _array_sizes(states)
+        # The sizes of those stay unknown.
+        self.whole, self._whole = frozenset(self._whole), set()
+        sizes = {job_id: size for job_id, size in _array_sizes(states).items() if job_id not in self.whole}
         states = {job_id: state for job_id, state in states.items() if self.wanted(job_id, state)}
         times = {job_id: converted(state.get("mtime"), epoch) or 0 for job_id, state in states.items()}
         stale = [
@@ -117,7 +124,15 @@ class JobWatcher(Generic[T]):
             parts[-1].append(job_id)
         jobs: dict[str, Attributes] = {}
         for part in parts:
-            jobs |= self.source.jobs(names, part, subjobs=self.subjobs)
+            expands = self.subjobs and len(jobs) < MAX_EXPANDED
+            found = self.source.jobs(names, part, subjobs=expands)
+            if self.subjobs and not expands:
+                arrays = {job_id: job.get("job_state") for job_id, job in found.items() if "[]" in job_id}
+                # Their subjobs run, and occupy processors.
+                if begun := [job_id for job_id, state in arrays.items() if state == BEGUN]:
+                    found |= self.source.jobs(names, begun, subjobs=True)
+                self._whole |= arrays.keys() - set(begun)
+            jobs |= found
         return jobs
 
     def _with_extras(self, jobs: dict[str, Attributes]) -> dict[str, Attributes]:

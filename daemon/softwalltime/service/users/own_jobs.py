@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, time, timedelta
@@ -267,15 +268,17 @@ def ask_own_jobs(path: Path = SOCKET, user: str = "") -> OwnJobs:
     received = bytearray()
     try:
         with socket.socket(socket.AF_UNIX) as client:
-            client.settimeout(TIMEOUT)
+            # With settimeout a full backlog is an error at once; so connect waits for its turn.
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(TIMEOUT), 0))
             client.connect(str(path))
+            client.settimeout(TIMEOUT)
             if user:
                 client.sendall(f"{user}\n".encode())
             while len(received) < MAX_RESPONSE_BYTES and (part := client.recv(1 << 20)):
                 received += part
     except FileNotFoundError as error:
         raise NoOwnJobsError(f"{path}: not there: this host does not offer it, or it is stopped; {_ROOT}") from error
-    except TimeoutError as error:
+    except (TimeoutError, BlockingIOError) as error:
         raise NoOwnJobsError(f"{path}: no answer within {TIMEOUT:g} s: ask again; then {_ROOT}") from error
     except OSError as error:
         if user and isinstance(error, BrokenPipeError | ConnectionResetError):
