@@ -18,7 +18,6 @@ from pathlib import Path
 from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.measure.replay.accuracy_metrics import score
-from softwalltime.measure.replay.fast_replay import clamp_all
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
@@ -97,8 +96,9 @@ def _tried_together(
 ) -> dict[TrialTask, Trial]:
     """Return the trials of predictors that share their estimates, and save them."""
     found = {}
-    for task, (seconds, spent) in zip(tasks, record_together(workload, [task.spec for task in tasks]), strict=True):
-        scores = score(workload, clamp_all(workload, seconds, MINIMUM), since=since)
+    together = record_together(workload, [task.spec for task in tasks], MINIMUM)
+    for task, (soft_walltimes, spent) in zip(tasks, together, strict=True):
+        scores = score(workload, soft_walltimes, since=since)
         found[task] = Trial(task.spec, (scores,), spent)
         kept.add(task.key, {"trial": asdict(found[task])})
     return found

@@ -9,13 +9,14 @@ from time import thread_time_ns
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
-from softwalltime.core.jobs import CompletedJob, Prediction, Submission
+from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.workload import Workload
+from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.predictors.calibrated import Calibrated
-from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.features import Estimate, Known
 from softwalltime.predict.predictors.registry import make
 
@@ -47,10 +48,10 @@ class SharedEstimates:
         first, *others = self.spent
         return [first / 1e9, *((each + self._estimating) / 1e9 for each in others)]
 
-    def predict(self, submission: Submission, now: int) -> list[object]:
+    def predict(self, submission: Submission, now: int) -> list[Prediction | NoPrediction]:
         """Return each predictor's answer at ``now`` (epoch seconds)."""
         self._made.clear()
-        answers: list[object] = []
+        answers: list[Prediction | NoPrediction] = []
         for place, model in enumerate(self.models):
             self._place, begin = 0, thread_time_ns()
             answers.append(model.predict(submission, now))
@@ -107,18 +108,22 @@ class SharedEstimates:
         return call
 
 
-def record_together(workload: Workload, specs: Sequence[str]) -> list[tuple[Floats, float]]:
+def record_together(workload: Workload, specs: Sequence[str], minimum: int) -> list[tuple[NDArray[np.int64], float]]:
     """Let predictors with the same weights learn each job at its end and predict it at its submission.
 
-    Return the prediction of each job in seconds, NaN for none, and the processor time in seconds, for each one.
+    Return the soft walltime of each job in seconds, -1 for none, and the processor time in seconds, for each one.
+
+    :param minimum: the least soft walltime in seconds.
     """
     shared = SharedEstimates(specs)
-    found = np.full((len(specs), len(workload.jobs)), np.nan)
+    found = np.full((len(specs), len(workload.jobs)), -1)
     for stride in workload.stream(starts=True, everything=True):
         for kind, number, job, now, _ in zip(*stride, strict=True):
-            if kind == Kind.SUBMITTED and not job.submission.shrink_to_fit:
-                answers = shared.predict(job.submission, job.submission.submitted)
-                found[:, number] = [each.seconds if isinstance(each, Prediction) else np.nan for each in answers]
+            submission = job.submission
+            if kind == Kind.SUBMITTED and not submission.shrink_to_fit:
+                answers = shared.predict(submission, submission.submitted)
+                values = [soft_walltime(answer, submission, minimum) for answer in answers]
+                found[:, number] = [-1 if value is None else value for value in values]
             shared.models[0].observe(event_of(kind, now, job))
             if kind == Kind.ENDED and workload.teaches[number]:
                 shared.learn(job)

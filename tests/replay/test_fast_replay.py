@@ -9,14 +9,12 @@ from hypothesis import strategies as st
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.core.reasons import Reason
-from softwalltime.measure.replay.fast_replay import clamp_all, drive, drive_specs
+from softwalltime.measure.replay.fast_replay import drive, drive_specs
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.measure.workloads.synthetic import generate
-from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.policy.decide import decide
 from softwalltime.predict.policy.site import KEEP, WALLTIME, JobPolicy
 from softwalltime.predict.predictors.registry import make
@@ -105,31 +103,6 @@ def test_every_soft_walltime_is_the_decision_of_the_policy(workload: Workload, w
     assert found.at_start.tolist() == running_now.tolist()
     if waiting not in ("request",):
         assert (found.soft_walltimes >= 0).sum() > 100
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.one_of(st.none(), st.floats(), st.integers(-5, 10**12)),
-            st.sampled_from([None, 0, 1, 59, 60, 61, 3600, 10**12]),
-            st.sampled_from([None, None, 10]),
-        )
-    ),
-    st.sampled_from([1, 60, 86400]),
-)
-def test_clamping_all_predictions_is_clamping_each(
-    cases: list[tuple[float | None, int | None, int | None]], minimum: int
-) -> None:
-    jobs = [job(walltime=walltime, min_walltime=least) for _, walltime, least in cases]
-    seconds = np.array([np.nan if value is None else value for value, _, _ in cases], np.float64)
-    expected = [
-        soft_walltime(
-            NoPrediction(Reason.BASELINE) if value is None else Prediction(value, ""), each.submission, minimum
-        )
-        for (value, _, _), each in zip(cases, jobs, strict=True)
-    ]
-    found = clamp_all(Workload(jobs), seconds, minimum).tolist()
-    assert found == [-1 if value is None else value for value in expected]
 
 
 def test_all_jobs_count_as_progress_once(workload: Workload) -> None:

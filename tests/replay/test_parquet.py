@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.replay import parquet
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
-from softwalltime.measure.replay.parquet import read_parquet, write_parquet
+from softwalltime.measure.replay.parquet import read_groups, read_metadata, write_parquet
 from softwalltime.measure.replay.recorded_files import PROCESSORS, RecordedFiles
 from softwalltime.measure.workloads.synthetic import generate
 from tests.samples import RECORDED_LOG, completed_jobs, job, trace
@@ -32,6 +33,10 @@ def written(jobs: list[CompletedJob], path: Path, **metadata: object) -> Path:
     return path
 
 
+def read(*paths: Path) -> list[CompletedJob]:
+    return list(JobColumns.joined(chain.from_iterable(map(read_groups, paths))))
+
+
 @settings(max_examples=40)
 @given(st.lists(completed_jobs(), max_size=12), st.lists(completed_jobs(), max_size=5))
 def test_any_jobs_come_back_as_they_were(
@@ -39,14 +44,11 @@ def test_any_jobs_come_back_as_they_were(
 ) -> None:
     folder = tmp_path_factory.mktemp("parquet")
     files = [written(jobs, folder / "a.parquet", processors=7), written(others, folder / "b.parquet")]
-    found, metadata = read_parquet(files)
-    assert list(found) == [*jobs, *others]
-    assert [values.get(PROCESSORS) for values in metadata] == [7, None]
+    assert read(*files) == [*jobs, *others]
+    assert [read_metadata(file).get(PROCESSORS) for file in files] == [7, None]
 
 
-def test_columns_of_both_kinds_follow_each_other_across_row_groups(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_texts_of_all_row_groups_and_files_follow_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet, "GROUP", 70)
     different = [
         job(
@@ -58,8 +60,8 @@ def test_columns_of_both_kinds_follow_each_other_across_row_groups(
     alike = [job("user8", job_name="same", job_id=str(n)) for n in range(300)]
     first, second = written(different, tmp_path / "a.parquet"), written(alike, tmp_path / "b.parquet")
     assert pq.read_metadata(first).num_row_groups == 5
-    assert list(read_parquet([first, second])[0]) == [*different, *alike]
-    assert list(read_parquet([second, first])[0]) == [*alike, *different]
+    assert read(first, second) == [*different, *alike]
+    assert read(second, first) == [*alike, *different]
     assert written(different, tmp_path / "c.parquet").read_bytes() == first.read_bytes()
 
 
@@ -119,7 +121,7 @@ def test_what_cannot_be_read_is_refused_in_one_line(make: Make, message: str, tm
     path = tmp_path / "jobs.parquet"
     make(path)
     with pytest.raises(SourceError) as caught:
-        read_parquet([path])
+        read(path)
     assert str(caught.value).startswith(f"{path}: ")
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -160,7 +162,7 @@ def test_a_column_without_values_is_refused(name: str, tmp_path: Path) -> None:
     place = table.schema.names.index(name)
     pq.write_table(table.set_column(place, table.schema.field(place), pa.nulls(2, table.schema.types[place])), path)
     with pytest.raises(SourceError, match=f"column {name} lacks values"):
-        read_parquet([path])
+        read(path)
 
 
 def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -175,4 +177,4 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path) -> None:
     wrong = table.set_column(table.schema.names.index("end"), "end", pa.array(["x"]))
     pq.write_table(wrong.replace_schema_metadata(table.schema.metadata), path)
     with pytest.raises(SourceError, match="not a file of softwalltime export"):
-        read_parquet([path])
+        read(path)

@@ -150,6 +150,7 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
+        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
         from softwalltime.measure.replay.recorded_files import machine_of_sorted
         from softwalltime.measure.replay.workload import Scoring, Workload
 
@@ -158,7 +159,6 @@ class RecordedJobs:
         if machine is None:
             jobs, tally = self.columns(walltimes)
             return Workload(jobs, limit, teaching, scoring), tally
-        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
 
         def used(jobs: JobColumns) -> JobColumns:
             return self.selection.part_of(with_queue_walltimes(jobs, walltimes) if walltimes else jobs)

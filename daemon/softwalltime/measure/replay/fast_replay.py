@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil, nan
+from math import ceil
 from time import perf_counter
 
 import numpy as np
@@ -73,9 +73,7 @@ def drive_specs(
     return {spec: run.result() for spec, run in runs.items()}
 
 
-def drivers(
-    workload: Recorded, specs: Sequence[str], running: str, minimum: int
-) -> "dict[str, _SubmissionDriver | _EventDriver]":
+def drivers(workload: Recorded, specs: Sequence[str], running: str, minimum: int) -> "dict[str, _EventDriver]":
     """Return the drivers of :func:`drive_specs`."""
     runs = {}
     for spec in specs:
@@ -88,18 +86,14 @@ def drivers(
 def drive_ordering(workload: Recorded, spec: str) -> NDArray[np.int64]:
     """Return each job's ordering value at its submission in seconds, by a new predictor or ``walltime``; -1: none."""
     predictors = {} if spec == WALLTIME else {spec: make(spec)}
-    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, KEEP, MIN_SOFT_WALLTIME_S, spec))
+    run = _EventDriver(workload, predictors, JobPolicy("on", KEEP, WALLTIME, MIN_SOFT_WALLTIME_S, spec))
     _drive_all([run], workload, lambda _: None)
     return run.ordering
 
 
-def _driver(
-    workload: Recorded, waiting: Predictor, running: Predictor | str, minimum: int
-) -> "_SubmissionDriver | _EventDriver":
+def _driver(workload: Recorded, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
     """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
     if isinstance(running, str):
-        if not (waiting.observes or waiting.fits):
-            return _SubmissionDriver(workload, waiting, minimum, keep=running == KEEP)
         predictors, spec = {"waiting": waiting}, running
     else:
         spec = "waiting" if running is waiting else "running"
@@ -107,9 +101,7 @@ def _driver(
     return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum))
 
 
-def _drive_all(
-    runs: "Sequence[_SubmissionDriver | _EventDriver]", workload: Recorded, progress: Callable[[int], None]
-) -> None:
+def _drive_all(runs: "Sequence[_EventDriver]", workload: Recorded, progress: Callable[[int], None]) -> None:
     """Pass the events to all drivers; those that need the same events share the job objects."""
     for needs in sorted({run.needs for run in runs}):
         alike = [run for run in runs if run.needs == needs]
@@ -128,53 +120,6 @@ def _drive_all(
                 run.seconds += perf_counter() - begin
 
 
-class _SubmissionDriver:
-    """One predictor that neither observes nor is fitted, called at submission only.
-
-    It clamps the predictions of a part at once: :class:`_EventDriver`, with the same results, would take twice the
-    time.
-    """
-
-    needs = (False, False)
-    """Whether the driver needs the starts, and all events."""
-
-    def __init__(self, workload: Recorded, waiting: Predictor, minimum: int, *, keep: bool) -> None:
-        self.seconds = 0.0
-        self._waiting = waiting
-        self._minimum = minimum
-        self._waits = workload.array()
-        # The walltime at the start is -1 for all jobs, which needs no memory.
-        self._runs = workload.array() if keep else np.broadcast_to(np.int64(-1), len(workload))
-        self._keep = keep
-        self._predicted = array("d")
-        """Predictions for the jobs of the current part in seconds, NaN for none."""
-
-    def go(self, stride: Stride) -> None:
-        learn, predict, append = self._waiting.learn, self._waiting.predict, self._predicted.append
-        no_prediction = NoPrediction
-        for kind, job in zip(stride.kinds, stride.jobs, strict=True):
-            if kind:
-                submission = job.submission
-                prediction = predict(submission, submission.submitted)
-                # isinstance costs 8%
-                append(nan if type(prediction) is no_prediction else prediction.seconds)  # type: ignore[union-attr]
-            else:
-                learn(job)
-
-    def finish(self, part: Workload | None) -> None:
-        """Keep the results of a part whose jobs were all submitted."""
-        if part is None:
-            return
-        waits = clamp_all(part, np.array(self._predicted), self._minimum)
-        self._predicted = array("d")
-        self._waits[part.numbers] = waits
-        if self._keep:
-            self._runs[part.numbers] = np.where((part.started < 0) | (waits == part.walltime), -1, waits)
-
-    def result(self) -> ReplayResult:
-        return ReplayResult(self._waits, self._runs, self.seconds)
-
-
 class _EventDriver:
     """Predictors driven through the events of jobs; each value is the decision under the same terms for all jobs.
 
@@ -185,9 +130,13 @@ class _EventDriver:
         self.seconds = 0.0
         self._driver = PredictorDriver(predictors)
         self._terms = terms
-        self._waits, self._runs = workload.array(), workload.array()
+        self._waits = workload.array()
+        # The walltime at the start is -1 for all jobs, which needs no memory.
+        self._keeps_starts = terms.running != WALLTIME
+        self._runs = workload.array() if self._keeps_starts else np.broadcast_to(np.int64(-1), len(workload))
         self.ordering = workload.array() if terms.ordering else np.empty(0, np.int64)
-        self.needs = (terms.waiting != KEEP or self._driver.observes, self._driver.observes)
+        self.needs = (self._keeps_starts or self._driver.observes, self._driver.observes)
+        """Whether the driver needs the starts, and all events."""
         self._waiting: dict[int, int] = {}
         """Soft walltimes of jobs that have not started, by number of the job."""
         self._begin()
@@ -203,14 +152,14 @@ class _EventDriver:
         """Return the function that decides at an event; local names instead of attributes save a tenth of a replay."""
         terms, predictors, waiting = self._terms, self._driver.predictors, self._waiting
         submitted, ordered, started, at_start = self._submitted, self._ordered, self._started, self._at_start
-        time = 0
+        keeps_starts, time = self._keeps_starts, 0
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             return predictors[spec].predict(submission, time)
 
         def ask(now: int, kind: int, number: int, job: CompletedJob) -> None:
             nonlocal time
-            if kind != _SUBMITTED and kind != _STARTED:
+            if kind != _SUBMITTED and not (kind == _STARTED and keeps_starts):
                 return
             submission = job.submission
             # The hook sends no request about a shrink-to-fit job.
@@ -229,7 +178,7 @@ class _EventDriver:
                 return
             submitted.append(-1 if value is None else value)
             ordered.append(-1 if decision.ordering is None else ceil(decision.ordering))
-            if value is not None and job.start is not None:
+            if keeps_starts and value is not None and job.start is not None:
                 waiting[number] = value
 
         return ask
@@ -240,25 +189,11 @@ class _EventDriver:
             self._waits[part.numbers] = np.array(self._submitted)
             if self._terms.ordering:
                 self.ordering[part.numbers] = np.array(self._ordered)
-            self._runs[part.numbers] = -1
-        self._runs[np.array(self._started)] = np.array(self._at_start)
+            if self._keeps_starts:
+                self._runs[part.numbers] = -1
+        if self._keeps_starts:
+            self._runs[np.array(self._started)] = np.array(self._at_start)
         self._begin()
 
     def result(self) -> ReplayResult:
         return ReplayResult(self._waits, self._runs, self.seconds)
-
-
-def clamp_all(
-    workload: Workload, seconds: NDArray[np.float64], minimum: int = MIN_SOFT_WALLTIME_S
-) -> NDArray[np.int64]:
-    """Return the soft walltime of each job in whole seconds, -1 for none.
-
-    The result is that of :func:`softwalltime.predict.policy.clamp.soft_walltime` for each job.
-
-    :param seconds: the prediction for each job, NaN for none.
-    """
-    walltime = workload.walltime
-    # Comparisons with NaN are false, so a job without a prediction or a walltime gets no soft walltime.
-    below = (seconds < walltime) & ~workload.shrink_to_fit
-    rounded = np.ceil(np.maximum(np.where(below, seconds, 0.0), minimum)).astype(np.int64)
-    return np.where(below & (rounded < walltime), rounded, -1)

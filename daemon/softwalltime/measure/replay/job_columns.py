@@ -1,14 +1,14 @@
-"""Completed jobs as columns: about 150 bytes per job instead of 1,400 for an object."""
+"""Completed jobs as columns of Apache Arrow: about 150 bytes per job instead of 1,400 for an object."""
 
-from abc import ABC, abstractmethod
-from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
-from itertools import accumulate, islice, repeat, starmap
+from itertools import islice, starmap
 from operator import itemgetter
 from typing import Any, overload
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from softwalltime.core.jobs import CompletedJob, Submission, Values, jobs_of_columns, values_of
@@ -23,160 +23,29 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 
 NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
 """The columns: the fields of a submission, then those of a completed job."""
-TEXTS = frozenset(
-    {
-        "job_id", "user", "group", "project", "account", "job_name", "queue", "select", "place", "interactive",
-        "script", "server",
-    }
-)  # fmt: skip
+TRUTH = "interactive"
+SHARED = frozenset({"user", "group", "project", "account", "job_name", "queue", "select", "place", "script", "server"})
+"""The columns of texts that many jobs share: each text is stored once."""
+KINDS = (
+    dict.fromkeys(NAMES, pa.int64())
+    | {"job_id": pa.large_utf8(), TRUTH: pa.bool_()}
+    | dict.fromkeys(SHARED, pa.dictionary(pa.int32(), pa.large_utf8()))
+)
+"""Arrow's type of each column; numbers take 4 bytes where all of them fit."""
 _RUN = ("server", "job_id", "submitted", "start")
 _run_of = itemgetter(*map(NAMES.index, _RUN))
-NONE = -(2**63)
-"""The number that represents ``None``."""
-_NONE_VALUES = {"i": -(2**31), "q": NONE}
-"""The value that represents ``None``, by array type."""
-
-
-class ValueColumn(ABC):
-    @abstractmethod
-    def extend(self, values: Sequence[Any]) -> None: ...
-
-    @abstractmethod
-    def take(self, which: Integers) -> Iterable[Any]:
-        """Return the values of the jobs with these indexes."""
-
-    def finish(self) -> None:  # noqa: B027  # most columns need not know
-        """Note that no more values follow."""
-
-
-class IntegerColumn(ValueColumn):
-    """A column of integers or ``None``; 4 bytes each, or 8 after the first greater value."""
-
-    def __init__(self) -> None:
-        # One array that grows in place does not fragment the memory.
-        self._array = array("i")
-        self._missing = _NONE_VALUES["i"]
-        self._some_missing = False
-
-    def extend(self, values: Sequence[int | None]) -> None:
-        self._some_missing = self._some_missing or None in values
-        # Convert the values first: an array that is extended by an invalid value keeps the values before it.
-        try:
-            more = self._made(values)
-        except OverflowError:
-            self._widen()
-            more = self._made(values)
-        self._array.extend(more)
-
-    def _made(self, values: Sequence[int | None]) -> "array[int]":
-        missing, nones = self._missing, values.count(None)
-        numbers = [missing if value is None else value for value in values]
-        if self._array.typecode == "q":
-            return array("q", numbers)
-        made = array("i", numbers)
-        if np.count_nonzero(np.frombuffer(made, np.int32) == missing) > nones:
-            raise OverflowError("a number is the one that stands for None")
-        return made
-
-    def _widen(self) -> None:
-        wide = np.array(self._array, np.int64)
-        wide[wide == self._missing] = _NONE_VALUES["q"]
-        self._array, self._missing = array("q", wide.tobytes()), _NONE_VALUES["q"]
-
-    @property
-    def _numbers(self) -> NDArray[Any]:
-        return np.frombuffer(self._array, np.int32 if self._array.typecode == "i" else np.int64)
-
-    def take(self, which: Integers) -> Iterable[int | None]:
-        values: list[int | None] = self._numbers[which].tolist()
-        if not self._some_missing:
-            return values
-        missing = self._missing
-        return [None if value == missing else value for value in values]
-
-    def extend_numbers(self, numbers: NDArray[np.int64]) -> None:
-        """Add numbers, of which :data:`NONE` stands for ``None``."""
-        none = numbers == NONE
-        known = numbers[~none]
-        if self._array.typecode == "i" and len(known) and (known.min() <= self._missing or known.max() >= 2**31):
-            self._widen()
-        self._some_missing = self._some_missing or bool(none.any())
-        kind = np.int32 if self._array.typecode == "i" else np.int64
-        self._array.frombytes(np.where(none, self._missing, numbers).astype(kind).tobytes())
-
-    def filled(self, which: Integers, missing: int) -> NDArray[np.int64]:
-        values = self._numbers[which].astype(np.int64)
-        if self._some_missing:
-            values[values == self._missing] = missing
-        return values
-
-
-class CategoryColumn(ValueColumn):
-    """A column of values that many jobs share, such as users; each is stored once."""
-
-    def __init__(self) -> None:
-        self._index: dict[Any, int] = {}
-        self._codes = array("i")
-        self._names: list[Any] = []
-        self._array: NDArray[Any] = np.empty(0, np.int8)
-
-    def extend(self, values: Sequence[Any]) -> None:
-        index = self._index
-        self._codes.extend([index.setdefault(value, len(index)) for value in values])
-
-    def extend_codes(self, codes: Integers, names: Sequence[Any]) -> None:
-        """Add values that are given as indexes of names."""
-        own = np.array([self._index.setdefault(name, len(self._index)) for name in names], np.int32)
-        self._codes.frombytes(own[codes].tobytes())
-
-    def finish(self) -> None:
-        self._names = list(self._index)
-        self._index.clear()
-        self._array = np.frombuffer(self._codes, np.int32).astype(np.min_scalar_type(-max(len(self._names), 1)))
-        self._codes = array("i")
-
-    def take(self, which: Integers) -> Iterable[Any]:
-        names = self._names
-        if len(names) == 1:
-            return repeat(names[0], len(which))
-        return [names[code] for code in self._array[which].tolist()]
-
-
-class StringColumn(ValueColumn):
-    """A column of mostly different texts, such as job ids, concatenated in UTF-8."""
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-        self._ends = array("q")
-
-    def extend(self, values: Sequence[str]) -> None:
-        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
-        before = len(self._content)
-        self._content += b"".join(encoded)
-        self._ends.extend(accumulate(map(len, encoded), initial=before))
-        # The first offset is the known end of the previous texts.
-        del self._ends[-len(encoded) - 1]
-
-    def extend_encoded(self, content: bytes, ends: NDArray[np.int64]) -> None:
-        """Add texts that are given as one, in UTF-8, with the end of each in it."""
-        self._ends.frombytes((ends + len(self._content)).tobytes())
-        self._content += content
-
-    def take(self, which: Integers) -> Iterable[str]:
-        content, ends = self._content, np.frombuffer(self._ends, np.int64)
-        starts = np.where(which > 0, ends[which - 1], 0)
-        return [
-            content[start:end].decode("utf-8", "surrogatepass")
-            for start, end in zip(starts.tolist(), ends[which].tolist(), strict=True)
-        ]
 
 
 class JobColumns(Sequence[CompletedJob]):
     """Many completed jobs; a job becomes an object when it is accessed."""
 
-    def __init__(self, columns: dict[str, tuple[ValueColumn, Integers]]) -> None:
-        """:param columns: existing columns, and the indexes of the jobs in each; :meth:`of` creates columns."""
+    def __init__(self, columns: Mapping[str, pa.Array], texts: dict[str, list[str]] | None = None) -> None:
+        """:param columns: all columns of :data:`NAMES`, or those that will be used.
+
+        :param texts: those of the dictionary of each column, as far as they are known.
+        """
         self._columns = columns
+        self._texts = {} if texts is None else texts
         self._blocks: dict[int, list[CompletedJob]] = {}
         """Objects of the jobs that were accessed by index, by block."""
 
@@ -185,25 +54,7 @@ class JobColumns(Sequence[CompletedJob]):
         """Return the columns of jobs, given as objects or as their values; columns are returned as they are."""
         if isinstance(rows, JobColumns):
             return rows
-        iterator = iter(rows)
-        columns: dict[str, ValueColumn] = {}
-        count = 0
-        while chunk := list(islice(iterator, CHUNK)):
-            values = [row if isinstance(row, tuple) else values_of(row) for row in chunk]
-            for name, column in zip(NAMES, zip(*values, strict=True), strict=True):
-                if name not in columns:
-                    columns[name] = _kind(name, column)
-                columns[name].extend(column)
-            count += len(chunk)
-        return cls.filled({name: columns.get(name) or _kind(name, ()) for name in NAMES}, count)
-
-    @classmethod
-    def filled(cls, columns: Mapping[str, ValueColumn], count: int) -> "JobColumns":
-        """Return ``count`` jobs of columns to which no more is added: :data:`NAMES`, or those that will be used."""
-        which = np.arange(count, dtype=np.int32)
-        for column in columns.values():
-            column.finish()
-        return cls({name: (column, which) for name, column in columns.items()})
+        return cls.joined(_chunks(rows))
 
     @classmethod
     def groups_of(cls, rows: Iterable[Values | CompletedJob], size: int) -> "Iterator[JobColumns]":
@@ -212,8 +63,17 @@ class JobColumns(Sequence[CompletedJob]):
         while jobs := cls.of(islice(iterator, size)):
             yield jobs
 
+    @classmethod
+    def joined(cls, parts: "Iterable[JobColumns]") -> "JobColumns":
+        """Return the jobs of all parts, which have the same columns."""
+        chunks: dict[str, list[pa.Array]] = {name: [] for name in NAMES}
+        for part in parts:
+            for name, column in part._columns.items():
+                chunks[name].append(column)
+        return cls({name: _joined(name, chunks.pop(name)) for name in NAMES})
+
     def __len__(self) -> int:
-        return len(next(iter(self._columns.values()))[1])
+        return len(next(iter(self._columns.values())))
 
     @overload
     def __getitem__(self, index: int) -> CompletedJob: ...
@@ -221,7 +81,10 @@ class JobColumns(Sequence[CompletedJob]):
     def __getitem__(self, index: slice) -> "JobColumns": ...
     def __getitem__(self, index: int | slice) -> "CompletedJob | JobColumns":
         if isinstance(index, slice):
-            return self.select(np.arange(*index.indices(len(self))))
+            first, last, step = index.indices(len(self))
+            if step != 1:
+                return self.select(np.arange(first, last, step))
+            return self._with(lambda column: column.slice(first, max(last - first, 0)))
         if index < 0:
             index += len(self)
         number, place = divmod(index, BLOCK)
@@ -231,26 +94,37 @@ class JobColumns(Sequence[CompletedJob]):
                 raise IndexError(index)
             if len(self._blocks) == BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
-            block = self._blocks[number] = self.take(np.arange(number * BLOCK, min((number + 1) * BLOCK, len(self))))
+            block = self._blocks[number] = list(self[number * BLOCK : (number + 1) * BLOCK])
         return block[place]
 
     def __iter__(self) -> Iterator[CompletedJob]:
-        for first in range(0, len(self), CHUNK):
-            yield from self.take(np.arange(first, min(first + CHUNK, len(self))))
+        for chunk in self.in_groups(CHUNK):
+            yield from jobs_of_columns([chunk._values(name) for name in NAMES])
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, JobColumns) and list(self.rows(*NAMES)) == list(other.rows(*NAMES))
 
-    def take(self, which: Integers) -> list[CompletedJob]:
-        return jobs_of_columns(self._values(NAMES, which))
+    def _with(self, change: Callable[[pa.Array], pa.Array]) -> "JobColumns":
+        return JobColumns({name: change(column) for name, column in self._columns.items()}, self._texts)
 
-    def _values(self, names: Iterable[str], which: Integers) -> list[Iterable[Any]]:
-        return [column.take(indexes[which]) for column, indexes in map(self._columns.__getitem__, names)]
+    def _values(self, name: str) -> list[Any]:
+        column = self.column(name)
+        if name not in SHARED:
+            return _listed(column)
+        # Equal texts are one object, whose hash is known.
+        texts = self._texts.get(name) or self._texts.setdefault(name, _listed(column.dictionary))
+        return [texts[code] for code in column.indices.to_pylist()]
+
+    def column(self, name: str) -> pa.Array:
+        return self._columns[name]
 
     def select(self, which: Integers) -> "JobColumns":
-        """Return the jobs with these indexes in this order; they share the columns."""
-        chosen = {id(indexes): indexes[which] for _, indexes in self._columns.values()}
-        return JobColumns({name: (column, chosen[id(indexes)]) for name, (column, indexes) in self._columns.items()})
+        """Return the jobs with these indexes in this order."""
+        indexes = pa.array(which)
+        return self._with(lambda column: column.take(indexes))
+
+    def take(self, which: Integers) -> list[CompletedJob]:
+        return list(self.select(which))
 
     def in_groups(self, size: int) -> "Iterator[JobColumns]":
         """Yield consecutive jobs, ``size`` at a time."""
@@ -281,17 +155,14 @@ class JobColumns(Sequence[CompletedJob]):
 
     def replaced(self, name: str, values: Sequence[Any]) -> "JobColumns":
         """Return the same jobs with other values of a field, one for each job."""
-        return JobColumns({**self._columns, name: (_column(name, values), np.arange(len(self), dtype=np.int32))})
-
-    def is_concatenated(self, name: str) -> bool:
-        """Return whether the texts of this field are mostly different, and stored one after the other."""
-        return isinstance(self._columns[name][0], StringColumn)
+        return JobColumns({**self._columns, name: _array(name, values)})
 
     def numbers(self, name: str, missing: int = -1) -> NDArray[np.int64]:
-        column, which = self._columns[name]
-        if not isinstance(column, IntegerColumn):
+        if KINDS[name] != pa.int64():
             raise KeyError(f"{name} is not a field of numbers")
-        return column.filled(which, missing)
+        filled = self.column(name).cast(pa.int64()).fill_null(missing)
+        numbers: NDArray[np.int64] = filled.to_numpy(zero_copy_only=False, writable=True)
+        return numbers
 
     def teaching(self, teaching: Collection[State]) -> NDArray[np.bool_]:
         """Return which jobs ended in one of these states, so that predictors learn from them."""
@@ -300,12 +171,12 @@ class JobColumns(Sequence[CompletedJob]):
 
     def rows(self, *names: str) -> Iterator[tuple[Any, ...]]:
         """Return the values of these fields, one tuple per job."""
-        for first in range(0, len(self), CHUNK):
-            yield from zip(*self._values(names, np.arange(first, min(first + CHUNK, len(self)))), strict=True)
+        for chunk in self.in_groups(CHUNK):
+            yield from zip(*map(chunk._values, names), strict=True)
 
     def values(self, name: str) -> Iterator[Any]:
-        for first in range(0, len(self), CHUNK):
-            yield from self._values((name,), np.arange(first, min(first + CHUNK, len(self))))[0]
+        for chunk in self.in_groups(CHUNK):
+            yield from chunk._values(name)
 
 
 def run_key(values: Values) -> Values:
@@ -325,16 +196,37 @@ def with_queue_walltimes(jobs: Sequence[CompletedJob], walltimes: Mapping[str, i
     return columns.replaced("walltime", values)
 
 
-def _column(name: str, values: Sequence[Any]) -> ValueColumn:
-    column = _kind(name, values[:CHUNK])
-    for first in range(0, len(values), CHUNK):
-        column.extend(values[first : first + CHUNK])
-    column.finish()
+def _chunks(rows: Iterable[Values | CompletedJob]) -> Iterator[JobColumns]:
+    iterator = iter(rows)
+    while chunk := list(islice(iterator, CHUNK)):
+        values = zip(*(row if isinstance(row, tuple) else values_of(row) for row in chunk), strict=True)
+        yield JobColumns({name: _array(name, column) for name, column in zip(NAMES, values, strict=True)})
+
+
+def _array(name: str, values: Sequence[Any]) -> pa.Array:
+    if KINDS[name] in (pa.int64(), pa.bool_()):
+        return pa.array(values, KINDS[name])
+    try:
+        texts = pa.array(values, pa.large_utf8())
+    except UnicodeEncodeError:
+        encoded = [value.encode("utf-8", "surrogatepass") for value in values]
+        texts = pa.array(encoded, pa.large_binary()).view(pa.large_utf8())
+    return texts.dictionary_encode() if name in SHARED else texts
+
+
+def _joined(name: str, chunks: Sequence[pa.Array]) -> pa.Array:
+    kind = KINDS[name]
+    column = pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind).unify_dictionaries().combine_chunks()
+    if kind == pa.int64():
+        with suppress(pa.ArrowInvalid):
+            return column.cast(pa.int32())
     return column
 
 
-def _kind(name: str, first: Sequence[Any]) -> ValueColumn:
-    """Return the column type for a field, by its first values."""
-    if name not in TEXTS:
-        return IntegerColumn()
-    return StringColumn() if len(set(first)) > max(len(first) // 2, 100) else CategoryColumn()
+def _listed(column: pa.Array) -> list[Any]:
+    try:
+        values: list[Any] = column.to_pylist()
+    except UnicodeDecodeError:
+        encoded = column.view(pa.large_binary()).to_pylist()
+        values = [text.decode("utf-8", "surrogatepass") for text in encoded]
+    return values

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from zlib import crc32
 
@@ -119,8 +118,7 @@ class ParquetWorkload:
         ordered = np.sort(numbers)
         parts = self.parts(begin=int(ordered[0])) if len(ordered) else iter(())
         here = (part.jobs.select(np.flatnonzero(np.isin(part.numbers, ordered))) for part in parts)
-        jobs = JobColumns.of(chain.from_iterable(some.rows(*NAMES) for some in here))
-        return jobs.select(np.searchsorted(ordered, numbers))
+        return JobColumns.joined(here).select(np.searchsorted(ordered, numbers))
 
     def in_source_order(self) -> Iterator[JobColumns]:
         return (part.jobs for part in self.parts())

@@ -10,6 +10,8 @@ from softwalltime.accounting.reader import read_values
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.jobs import CompletedJob, Values
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
+from softwalltime.measure.replay.parquet import read_groups, read_metadata
+from softwalltime.measure.replay.sorted_runs import sorted_runs
 
 SUFFIX = ".parquet"
 """End of the name of a file in Parquet."""
@@ -28,8 +30,6 @@ def machine_of_sorted(path: Path) -> int | None:
     """
     if path.suffix != SUFFIX:
         return None
-    from softwalltime.measure.replay.parquet import read_metadata
-
     metadata = read_metadata(path)
     return _processors(metadata) if metadata.get(SORTED) is True else None
 
@@ -60,14 +60,8 @@ class RecordedFiles:
         :param tally: counts what cannot be read of logs.
         :raises SourceError: if a file in Parquet cannot be read.
         """
-        rows = self._logged(tally, progress, more)
-        if self._tables:
-            from softwalltime.measure.replay.parquet import read_parquet
-
-            stored, _ = read_parquet(self._tables)
-            # The columns of Parquet alone need not become rows.
-            rows = stored if more is None and not self._logs.files else chain(stored.rows(*NAMES), rows)
-        jobs, tally.repeated = JobColumns.of(rows).each_run_once()
+        logged = JobColumns.of(self._logged(tally, progress, more))
+        jobs, tally.repeated = JobColumns.joined(chain(self._stored(), [logged])).each_run_once()
         self._note_machine(tally, more)
         return jobs
 
@@ -76,14 +70,14 @@ class RecordedFiles:
         folder: Path, chosen: Callable[[JobColumns], JobColumns],
     ) -> list[Iterable[JobColumns]]:  # fmt: skip
         """Return the chosen jobs as runs, all but the last in files in ``folder``; otherwise as :meth:`read`."""
-        from softwalltime.measure.replay.parquet import read_groups
-        from softwalltime.measure.replay.sorted_runs import sorted_runs
-
-        tables = (group.rows(*NAMES) for path in self._tables for group in read_groups(path))
-        rows = chain(chain.from_iterable(tables), self._logged(tally, progress, more))
+        stored = (group.rows(*NAMES) for group in self._stored())
+        rows = chain(chain.from_iterable(stored), self._logged(tally, progress, more))
         runs = sorted_runs(rows, folder, chosen)
         self._note_machine(tally, more)
         return runs
+
+    def _stored(self) -> Iterable[JobColumns]:
+        return chain.from_iterable(map(read_groups, self._tables))
 
     def _logged(
         self, tally: Tally, progress: Callable[[int], None], more: Iterable[Values | CompletedJob] | None
@@ -96,6 +90,4 @@ class RecordedFiles:
         if len(self._logs.files) + len(self._tables) > 1 or more is not None:
             tally.machine = 0
         elif self._tables:
-            from softwalltime.measure.replay.parquet import read_metadata
-
             tally.machine = _processors(read_metadata(self._tables[0]))

@@ -3,11 +3,11 @@
 Jobs are sorted a million at a time into temporary files, which are then merged.
 """
 
+import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
-
-import numpy as np
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.errors import SourceError
@@ -17,7 +17,7 @@ from softwalltime.measure.replay.parquet import read_groups, write_parquet
 
 RUN = 1_000_000
 """Jobs that are sorted in memory, of 150 bytes each."""
-GROUP = 1 << 14
+GROUP = 1 << 12
 """Jobs of a row group of a run: while runs are merged, one row group of each is in memory."""
 _SUBMITTED = NAMES.index("submitted")
 
@@ -55,8 +55,9 @@ def merged(runs: Sequence[Iterable[JobColumns]], tally: Tally) -> Iterator[Value
     :param runs: sorted by submission.
     :param tally: counts further records of the same run of a job, which are left out.
     """
+    rows = (chain.from_iterable(group.rows(*NAMES) for group in run) for run in runs)
     now, seen = None, set[object]()
-    for row in _merged(runs):
+    for row in heapq.merge(*rows, key=itemgetter(_SUBMITTED)):
         if row[_SUBMITTED] != now:
             now, seen = row[_SUBMITTED], set()
         key = run_key(row)
@@ -65,31 +66,3 @@ def merged(runs: Sequence[Iterable[JobColumns]], tally: Tally) -> Iterator[Value
         else:
             seen.add(key)
             yield row
-
-
-def _merged(runs: Sequence[Iterable[JobColumns]]) -> Iterator[Values]:
-    unread = {number: iter(run) for number, run in enumerate(runs)}
-    heads: list[JobColumns] = [JobColumns.of(())] * len(runs)
-    horizon: int | None = None
-    while unread or any(heads):
-        # A head whose last jobs were submitted at the horizon may be continued by jobs of the same second.
-        for number in [number for number in unread if _last(heads[number]) in (None, horizon)]:
-            more = next(unread[number], None)
-            if more is None:
-                del unread[number]
-            else:
-                heads[number] = JobColumns.of(chain(heads[number].rows(*NAMES), more.rows(*NAMES)))
-        horizon = min((last for number in unread if (last := _last(heads[number])) is not None), default=None)
-        rows: list[Values] = []
-        for number, head in enumerate(heads):
-            submitted = head.numbers("submitted")
-            cut = len(head) if horizon is None else int(np.searchsorted(submitted, horizon))
-            rows += head[:cut].rows(*NAMES)
-            heads[number] = head[cut:]
-        rows.sort(key=lambda row: row[_SUBMITTED])
-        yield from rows
-
-
-def _last(jobs: JobColumns) -> int | None:
-    """Return when the last of sorted jobs was submitted; ``None``: there is no job."""
-    return int(jobs.numbers("submitted")[-1]) if jobs else None

@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from softwalltime.core.errors import SourceError
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.parquet import GROUP, read_groups, read_metadata, write_parquet
+from softwalltime.measure.replay.parquet_workload import ParquetWorkload
 from softwalltime.measure.replay.recorded_files import SORTED
 from softwalltime.measure.replay.workload import Recorded, Scoring, Workload
 
@@ -32,8 +34,6 @@ def take(workload: Recorded, path: Path) -> Snapshot:
 
     :raises SourceError: if the file cannot be written.
     """
-    from softwalltime.measure.replay.parquet import GROUP, write_parquet
-
     metadata = {"teaching": sorted(workload.teaching), SORTED: workload.is_sorted}
     groups = chain.from_iterable(jobs.in_groups(GROUP) for jobs in workload.in_source_order())
     try:
@@ -48,17 +48,11 @@ def take(workload: Recorded, path: Path) -> Snapshot:
 
 def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
     """Return the jobs of a snapshot, and how jobs must have ended to teach; :class:`SourceError` if unreadable."""
-    from softwalltime.measure.replay.parquet import read_parquet
-
-    jobs, (metadata,) = read_parquet([path])
-    return jobs, frozenset(map(State, metadata["teaching"]))
+    return JobColumns.joined(read_groups(path)), frozenset(map(State, read_metadata(path)["teaching"]))
 
 
 def load(path: Path) -> Recorded:
     """Return the workload of a snapshot, read part by part if it is sorted; :class:`SourceError` if unreadable."""
-    from softwalltime.measure.replay.parquet import read_metadata
-    from softwalltime.measure.replay.parquet_workload import ParquetWorkload
-
     metadata = read_metadata(path)
     teaching = frozenset(map(State, metadata["teaching"]))
     if metadata[SORTED]:
