@@ -204,6 +204,9 @@ def _chunks(rows: Iterable[Values | CompletedJob]) -> Iterator[JobColumns]:
 
 
 def _array(name: str, values: Sequence[Any]) -> pa.Array:
+    if KINDS[name] == pa.int64():
+        with suppress(pa.ArrowInvalid, OverflowError):
+            return pa.array(values, pa.int32())
     if KINDS[name] in (pa.int64(), pa.bool_()):
         return pa.array(values, KINDS[name])
     try:
@@ -216,11 +219,10 @@ def _array(name: str, values: Sequence[Any]) -> pa.Array:
 
 def _joined(name: str, chunks: Sequence[pa.Array]) -> pa.Array:
     kind = KINDS[name]
-    column = pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind).unify_dictionaries().combine_chunks()
-    if kind == pa.int64():
-        with suppress(pa.ArrowInvalid):
-            return column.cast(pa.int32())
-    return column
+    if kind == pa.int64() and chunks and all(chunk.type == pa.int32() for chunk in chunks):
+        kind = pa.int32()
+    column = pa.chunked_array([chunk.cast(kind) for chunk in chunks], kind)
+    return column.unify_dictionaries().combine_chunks()
 
 
 def _listed(column: pa.Array) -> list[Any]:
