@@ -160,7 +160,7 @@ class _Scheduler:
             if kind == "Q":
                 if system.values.change_at_submission:
                     system.values.submitted(job, time)
-                system.queue.extend([job])
+                system.submit([job], time)
             elif kind == "S":
                 system.start(job, time)
                 running.add(job)

@@ -89,15 +89,24 @@ def test_every_start_and_promise_follows_the_rules(
     assert outcome.promise.tolist() == [each.promise for each in jobs]
 
 
-@given(workload=workloads())
-@settings(deadline=None, max_examples=50)
-def test_an_array_of_the_waiting_jobs_changes_nothing(workload: Workload) -> None:
+@pytest.mark.parametrize("classes", [0, 100], ids=["blocks", "classes"])
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("backfill", ["easy", "sjbf"])
+@given(workload=workloads(), guard=st.none() | st.integers(0, 5))
+@settings(deadline=None, max_examples=30)
+def test_arrays_in_place_of_lists_and_blocks_or_classes_of_candidates_change_nothing(
+    order: str, backfill: str, classes: int, workload: Workload, guard: int | None
+) -> None:
     jobs, machine = workload
-    expected = run(jobs, machine)
+    expected = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(queue, "MIN_ARRAY_JOBS", 2)
         patch.setattr(queue, "_MAX_LIST_JOBS", 1)
-        outcome = run(jobs, machine)
+        patch.setattr("softwalltime.measure.simulation.backfilling.MIN_ARRAY_JOBS", 2)
+        patch.setattr("softwalltime.measure.simulation.order.BLOCK", 1)
+        patch.setattr("softwalltime.measure.simulation.candidates._MIN_JOBS_PER_CLASS", 1)
+        patch.setattr("softwalltime.measure.simulation.candidates._MAX_CLASSES", classes)
+        outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)
     assert outcome.start.tolist() == expected.start.tolist()
 
 

@@ -81,6 +81,22 @@ def test_conservative_backfilling_is_the_plain_one(workload: tuple[Jobs, int], p
     assert_equal(found, expected)
 
 
+@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf"])
+@given(data=st.data(), workload=backlogs())
+@settings(deadline=None, max_examples=60)
+def test_a_ranked_queue_gives_the_schedule_of_sorting_at_each_pass(
+    backfill: str, data: st.DataObject, workload: tuple[Jobs, int]
+) -> None:
+    policy = data.draw(policies(backfill))
+    found = simulate(*workload, policy)
+    with pytest.MonkeyPatch.context() as patch:
+        # No order is fixed, and pieces of candidates are as short as can be.
+        patch.setattr("softwalltime.measure.simulation.system_state._has_fixed_ranks", lambda order: False)
+        patch.setattr(order_module, "CHUNK", 1)
+        expected = simulate(*workload, policy)
+    assert_equal(found, expected)
+
+
 @given(priorities=st.lists(st.sampled_from([-1.0, 0.0, 0.5, 2.0, float("inf")]), max_size=400))
 def test_sorted_pieces_are_the_sorted_jobs(priorities: list[float]) -> None:
     jobs = np.arange(len(priorities))

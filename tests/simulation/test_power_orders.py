@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.simulation.engine import check, simulate
-from softwalltime.measure.simulation.orders import order_of
+from softwalltime.measure.simulation.orders import Formula, powers
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -53,13 +53,25 @@ def test_an_order_gives_the_schedule_of_its_formula(backfill: str, workload: Job
     assert of_order.start.tolist() == simulate(workload, MACHINE, formula).start.tolist()
 
 
+@given(workload=workloads(), order=orders, beyond=st.integers(-1, 1))
+def test_priorities_are_those_of_the_formula_also_at_the_limit(workload: Jobs, order: PowerOrder, beyond: int) -> None:
+    policy = SchedulerPolicy(order=str(order), formula=order.formula("predicted"), ordering="factor:0.3")
+    values = Values(workload, policy, list(workload.runtime))
+    every = np.arange(len(workload))
+    for index, submitted in enumerate(workload.submitted):
+        values.submitted(index, submitted)
+    # The first job has waited as long as the limit, a second less or a second more.
+    now = max(workload.submitted[0] + (order.limit or 0) + beyond, workload.submitted[-1])
+    mine, formula = powers(workload, values, policy), Formula(workload, values, policy)
+    assert mine.priorities(every, now).tolist() == formula.priorities(every, now).tolist()
+
+
 def test_priorities_are_in_single_precision() -> None:
     workload = jobs_of([job(submitted=0, walltime=86400, ncpus=4)])
     policy = SchedulerPolicy(order=str(BALANCED), ordering="factor:0.25")
     values = Values(workload, policy, list(workload.runtime))
     values.submitted(0, 0)
-    order = order_of(workload, values, policy)
-    assert order is not None
+    order = powers(workload, values, policy)
     # By hand: (5400 + 3600) / 21600^(1/8) / 86400^(3/8) x 4^(1/4).
     exact = 9000 / 21600**0.125 / 86400**0.375 * 4**0.25
     assert order.priorities(np.array([0]), 5400).tolist() == [float(np.float32(exact))]

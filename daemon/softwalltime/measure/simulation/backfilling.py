@@ -5,15 +5,19 @@ that does not is the head.  Its shadow is the earliest planned end by which enou
 left over then.  A later job starts if it fits and its waiting value ends by the shadow or it needs at most the extra.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Protocol
 
 import numpy as np
 
+from softwalltime.measure.simulation.candidates import CandidateClasses
 from softwalltime.measure.simulation.machine import Profile, processors_of
+from softwalltime.measure.simulation.order import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import PooledEasyBackfilling, Pools
+from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 from softwalltime.measure.simulation.slack import SlackBackfilling
 from softwalltime.measure.simulation.system_state import SystemState
@@ -169,6 +173,8 @@ class Discipline(Protocol):
 class EasyBackfilling:
     """EASY with one reservation, under any order; candidates come in queue order, or by their waiting value (SJBF).
 
+    While a scan cannot find more than the last one did, because the same head has no later shadow, no more extra and no
+    more free processors, only the jobs that were submitted since are tried: time alone never helps a candidate.
     With a ``guard``, candidates count with their walltime once the head is that many seconds past its promise.
     """
 
@@ -181,56 +187,154 @@ class EasyBackfilling:
         self._guard = policy.guard
         self._needs = system.jobs.processors
         self._needs_array = np.array(self._needs, np.int64)
+        # The last scan: its head, and what was left at its end.
+        self._head = -1
+        self._shadow = self._extra = self._free = 0
+        # The running jobs at which the shadow was found.
+        self._version = -1
+        self._found = (0, 0)
+        self._classes = CandidateClasses(system)
 
     def discard_plans(self) -> None:
-        """Do nothing: each pass plans anew."""
+        self._head = -1
+        self._classes.discard()
 
     def schedule(self, now: int, arrived: int) -> None:
         system, machine, needs = self._system, self._machine, self._needs
-        head = self._start_in_order(now)
-        if head < 0 or not self._backfill:
+        waiting = system.queue.jobs
+        if not waiting:
             return
-        system.running.correct(now)
-        shadow, extra = system.running.shadow(needs[head], machine.free, needs)
+        priorities = None
+        if system.ranked is None and self._order is not None:
+            head, priorities = self._heads(self._order, now)
+            if head < 0:
+                return
+        else:
+            ranked = system.in_order.jobs
+            while ranked and needs[ranked[0]] <= machine.free:
+                system.start(ranked[0], now)
+            if not ranked:
+                return
+            head = ranked[0]
+        if not self._backfill:
+            return
+        shadow, extra = self._reservation(head, now)
         system.promise_start(head, shadow, now)
-        values, time_left = system.values.planned(system.is_late(head, now, self._guard)), shadow - now
-        waiting = system.queue.array()
-        candidates = waiting[self._harmless(waiting, values, time_left, extra)]
-        urgency = self._urgency(candidates, values, now)
-        while len(candidates):
+        free = machine.free
+        old = head == self._head and shadow <= self._shadow and extra <= self._extra and free <= self._free
+        if free and (arrived if old else len(waiting) > 1):
+            guarded = system.is_late(head, now, self._guard)
+            last = arrived if old else len(waiting)
+            if not self._shortest and system.ranked is not None and (self._order is None or not old):
+                extra, free = self._scan(now, shadow - now, extra, last, guarded)
+            else:
+                extra, free = self._scan_unranked(now, shadow - now, extra, last, guarded, priorities)
+        self._head, self._shadow, self._extra, self._free = head, shadow, extra, free
+
+    def _heads(self, order: Order, now: int) -> tuple[int, Floats | None]:
+        """Start jobs in order of priority while they fit; return the head, -1 for none.
+
+        Also return the priorities of the waiting jobs, ``None`` if jobs have started since they were computed.
+        """
+        system, machine, needs = self._system, self._machine, self._needs
+        while system.queue.jobs:
+            jobs = system.queue.array()
+            priorities = order.priorities(jobs, now)
+            best = int(jobs[priorities.argmax()])
+            if needs[best] > machine.free:
+                return best, priorities
+            if order.changes_on_start:
+                system.start(best, now)
+                continue
+            # The queue's array changes when a job starts.
+            candidates: Iterable[int] = chain.from_iterable(map(np.ndarray.tolist, best_first(jobs.copy(), priorities)))
+            for job in candidates:
+                if needs[job] > machine.free:
+                    return job, None
+                system.start(job, now)
+        return -1, None
+
+    def _reservation(self, head: int, now: int) -> tuple[int, int]:
+        running = self._system.running
+        running.correct(now)
+        if running.version != self._version or head != self._head:
+            self._found = running.shadow(self._needs[head], self._machine.free, self._needs)
+            self._version = running.version
+        return self._found
+
+    def _scan(self, now: int, time_left: int, extra: int, last: int, guarded: bool) -> tuple[int, int]:
+        """Start the waiting jobs that may be backfilled; return the extra and the free processors that are left.
+
+        :param last: number of waiting jobs to consider, the last ones by submission.
+        """
+        system, needs = self._system, self._needs
+        values = system.values.limit if guarded else system.values.waiting
+        free = self._machine.free
+        queue = system.in_order
+        trials: Iterable[int]
+        if last < MIN_ARRAY_JOBS:
+            trials = queue.jobs[-last:] if last < len(queue.jobs) else queue.jobs[1:]
+        elif self._order is None and self._classes.are_few():
+            trials = self._classes.fitting(free, time_left, extra, guarded=guarded)
+        else:
+            planned = system.values.planned(guarded)
+            # The queue's array changes when a job starts.
+            trials = chain.from_iterable(
+                block[self._eligible(block, planned, time_left, free, extra)].tolist()
+                for block in blocks(queue.array()[-last:].copy())
+            )
+        for job in trials:
+            need = needs[job]
+            if need <= free:
+                if values[job] > time_left:
+                    if need > extra:
+                        continue
+                    extra -= need
+                system.start(job, now, backfilled=True)
+                free -= need
+                if not free:
+                    break
+        return extra, free
+
+    def _scan_unranked(
+        self, now: int, time_left: int, extra: int, last: int, guarded: bool, priorities: Floats | None
+    ) -> tuple[int, int]:  # fmt: skip
+        """As :meth:`_scan`, where candidates come in an order that changes, or by their value.
+
+        :param priorities: of all waiting jobs, if they are known.
+        """
+        system, needs = self._system, self._needs
+        values = system.values.planned(guarded)
+        free = self._machine.free
+        waiting = system.queue.array()[-last:]
+        places = self._eligible(waiting, values, time_left, free, extra)
+        jobs = waiting[places]
+        if self._shortest:
+            urgency = -values[jobs].astype(np.float64)
+        elif priorities is not None:
+            urgency = priorities[-last:][places]
+        else:
+            urgency = np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
+        while len(jobs):
             # Each of them may start.
             place = int(urgency.argmax())
-            job = int(candidates[place])
+            job = int(jobs[place])
             if values[job] > time_left:
                 extra -= needs[job]
             system.start(job, now, backfilled=True)
-            left = self._harmless(candidates, values, time_left, extra)
-            left = left[left != place]
-            candidates, urgency = candidates[left], urgency[left]
+            free -= needs[job]
+            if not free:
+                break
+            places = self._eligible(jobs, values, time_left, free, extra)
+            places = places[places != place]
+            jobs, urgency = jobs[places], urgency[places]
+        return extra, free
 
-    def _start_in_order(self, now: int) -> int:
-        """Start jobs in order while they fit; return the first that does not, -1 for none."""
-        system, order = self._system, self._order
-        while system.queue.jobs:
-            head = system.queue.jobs[0]
-            if order is not None:
-                jobs = system.queue.array()
-                head = int(jobs[order.priorities(jobs, now).argmax()])
-            if not self._machine.fits(head):
-                return head
-            system.start(head, now)
-        return -1
-
-    def _urgency(self, jobs: Integers, values: Integers, now: int) -> Floats:
-        if self._shortest:
-            return -values[jobs].astype(np.float64)
-        return np.zeros(len(jobs)) if self._order is None else self._order.priorities(jobs, now)
-
-    def _harmless(self, jobs: Integers, values: Integers, time_left: int, extra: int) -> Integers:
+    def _eligible(self, jobs: Integers, values: Integers, time_left: int, free: int, extra: int) -> Integers:
         """Return the positions of the jobs that could start if each were the first candidate."""
         needs = self._needs_array[jobs]
         # By size first: where few processors are free, few jobs are left.
-        small = (needs <= self._machine.free).nonzero()[0]
+        small = (needs <= free).nonzero()[0]
         harmless: Integers = small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
         return harmless
 

@@ -97,6 +97,7 @@ class Engine:
         if values.change_at_submission:
             for job in system.queue.jobs:
                 values.estimate(job, now)
+            system.rank_anew(now)
         for _, job in list(running.jobs()):
             elapsed = now - system.started[job]
             value = values.conditional(job, now, elapsed)
@@ -148,7 +149,7 @@ class Engine:
                 next_submission = submitted[next_job] if next_job < count else never
             arrived = next_job - first
             if arrived:
-                queue.extend(range(first, next_job))
+                system.submit(range(first, next_job), now)
             if now == tick:
                 self._estimate_anew(now)
             if queue.jobs:

@@ -18,6 +18,8 @@ class Order(ABC):
 
     changes_on_start: bool = False
     """Whether a start changes priorities at that instant; such an order is notified of starts and ends."""
+    fixed: bool = False
+    """Whether a job's priority stays as at its submission while its values stay."""
 
     @abstractmethod
     def priorities(self, waiting: Integers, now: int) -> Floats:

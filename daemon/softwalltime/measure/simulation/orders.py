@@ -2,7 +2,6 @@
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial, reduce
 
 import numpy as np
@@ -13,7 +12,7 @@ from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 from softwalltime.predict.policy.power_order import NAME as POWERS
-from softwalltime.predict.policy.power_order import PowerOrder
+from softwalltime.predict.policy.power_order import OLDEST_FIRST, PowerOrder
 
 NAMES = (
     "eligible_time", "walltime", "soft_walltime", "predicted", "ncpus", "nodect", "ngpus", "mem", "queue_priority",
@@ -63,6 +62,7 @@ class Formula(Order):
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
         self._evaluate = compiled(policy.formula)
         self._names = {node.id for node in ast.walk(ast.parse(policy.formula.strip())) if isinstance(node, ast.Name)}
+        self.fixed = "eligible_time" not in self._names
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
@@ -206,7 +206,10 @@ class FairShare(Order):
 class ColumnOrder(Order):
     """An order by a function of columns; ``arrival``: log10 of the seconds since the first submission, at least 1."""
 
-    def __init__(self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
+    def __init__(
+        self, score: "Score", jobs: Jobs, values: Values, policy: SchedulerPolicy, *, fixed: bool = False
+    ) -> None:
+        self.fixed = fixed
         self.submitted = np.array(jobs.submitted, np.int64)
         self.processors = np.array(jobs.processors, np.float64)
         self.value = values.ordering
@@ -241,19 +244,37 @@ def _learned(score: Learned) -> Callable[[Jobs, Values, SchedulerPolicy], Column
     def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
         return -score(of.value[waiting], of.processors[waiting], of.arrival[waiting])
 
-    return partial(ColumnOrder, priorities)
+    return partial(ColumnOrder, priorities, fixed=True)
 
 
-def _powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Formula:
-    """Return the order by powers of wait, length and size."""
-    formula = PowerOrder.of(policy.order).without_promises("predicted")
-    return Formula(jobs, values, replace(policy, formula=formula))
+def powers(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> ColumnOrder:
+    """Return the order by powers of wait, length and size, as PBS rounds it."""
+    order = PowerOrder.of(policy.order)
+    by_runtime, by_limit, by_size = order.exponents
+    longest = np.inf if order.longest is None else order.longest
+    walltime = np.minimum(values.limit_array.astype(np.float64), longest)
+
+    def priorities(of: ColumnOrder, waiting: Integers, now: int) -> Floats:
+        wait = (now - of.submitted[waiting]).astype(np.float64)
+        runtime, limit = np.minimum(of.value[waiting], longest), walltime[waiting]
+        priorities = wait + order.age
+        if by_runtime == by_limit:
+            priorities /= np.power(runtime * limit, by_runtime)
+        else:
+            priorities = priorities / np.power(runtime, by_runtime) / np.power(limit, by_limit)
+        # Not **: numpy takes the square root for **0.5, whose last bit may differ from the formula's power.
+        priorities *= np.power(of.processors[waiting], by_size)
+        if order.limit is not None:
+            priorities = np.where(wait > order.limit, float(OLDEST_FIRST) + wait, priorities)
+        return priorities.astype(np.float32).astype(np.float64)
+
+    return ColumnOrder(priorities, jobs, values, policy)
 
 
 ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "fcfs": None,
-    "sjf": partial(ColumnOrder, lambda of, waiting, _: -of.value[waiting]),
-    "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting]),
+    "sjf": partial(ColumnOrder, lambda of, waiting, _: -of.value[waiting], fixed=True),
+    "ljf": partial(ColumnOrder, lambda of, waiting, _: of.value[waiting], fixed=True),
     "wfp": partial(ColumnOrder, _wfp),
     "xf": partial(ColumnOrder, lambda of, waiting, now: (now - of.submitted[waiting] + AGE) / of.value[waiting]),
     "f1": _learned(lambda r, n, log_s: np.log10(r) * n + 870 * log_s),
@@ -262,7 +283,7 @@ ORDERS: dict[str, Callable[[Jobs, Values, SchedulerPolicy], Order] | None] = {
     "f4": _learned(lambda r, n, log_s: r * np.sqrt(n) + 530000 * log_s),
     "fairshare": FairShare,
     "formula": Formula,
-    POWERS: _powers,
+    POWERS: powers,
 }
 """The orders by name; first come, first served needs no priorities."""
 

@@ -5,10 +5,10 @@ from itertools import chain
 
 import numpy as np
 
-from softwalltime.measure.simulation.machine import FOREVER
+from softwalltime.measure.simulation.machine import FOREVER, Profile
 from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
-from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
+from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS, RankedQueue
 from softwalltime.measure.simulation.simulated_jobs import Integers
 from softwalltime.measure.simulation.system_state import SystemState
 
@@ -38,15 +38,21 @@ class PbsCycle:
         self._guard = policy.guard
         self._classes = JobClasses(system, policy)
         self._resorts = system.order is not None and system.order.changes_on_start
+        # The last cycle, where the next one differs only by what was submitted since.
+        self._last: _Cycle | None = None
 
     def discard_plans(self) -> None:
         """Classify the waiting jobs anew, because their values have changed."""
         self._classes.classify(self._system.queue.jobs)
+        self._last = None
 
     def schedule(self, now: int, arrived: int) -> None:
         system = self._system
-        self._classes.classify(system.queue.jobs[len(system.queue.jobs) - arrived :])
+        new = system.queue.jobs[len(system.queue.jobs) - arrived :]
+        self._classes.classify(new)
         system.running.correct(now)
+        if self._last is not None and self._last.is_unaffected(new, now):
+            return
         cycle = _Cycle(system, self._classes, self._guard, now)
         # Arrays are slower than a loop over a short queue.
         every_job = len(system.queue.jobs) < MIN_ARRAY_JOBS
@@ -54,6 +60,8 @@ class PbsCycle:
         if cycle.top_jobs == self._depth and not every_job:
             self._backfill(cycle)
         cycle.promise()
+        complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
+        self._last = cycle if complete and system.ranked is not None else None
 
     def _plan_top_jobs(self, cycle: "_Cycle", every_job: bool) -> None:
         """Start jobs in order and plan those that do not fit; when all top jobs are planned, mark others or stop."""
@@ -76,12 +84,13 @@ class PbsCycle:
 
     def _in_order(self, cycle: "_Cycle") -> Iterable[list[int]]:
         system = self._system
-        if system.order is not None:
+        if system.ranked is None and system.order is not None:
             jobs = cycle.unmarked()
             pieces = best_first(jobs, system.order.priorities(jobs, cycle.now))
-        elif len(system.queue.jobs) < MIN_ARRAY_JOBS:
-            return [system.queue.jobs.copy()]
         else:
+            ranked = system.in_order.jobs
+            if len(ranked) < MIN_ARRAY_JOBS:
+                return [ranked.copy()]
             pieces = blocks(cycle.unmarked(), CHUNK)
         return (piece.tolist() for piece in pieces)
 
@@ -108,7 +117,9 @@ class PbsCycle:
     def _possible(self, cycle: "_Cycle") -> Integers:
         jobs = cycle.possible()
         order = self._system.order
-        return jobs if order is None or not len(jobs) else order.ranked(jobs, cycle.now)
+        if self._system.ranked is not None or order is None or not len(jobs):
+            return jobs
+        return order.ranked(jobs, cycle.now)
 
 
 class JobClasses:
@@ -144,19 +155,21 @@ class _Cycle:
         self._guard = guard
         self._classes = classes
         self._calendar = system.machine.calendar(now, system.running.jobs())
+        self._version = system.running.version
         self._marked = np.zeros(len(classes.numbers), np.bool_)
         self._class = classes.by_waiting
         self._values: Sequence[int] = system.values.waiting
         self._values_array = system.values.waiting_array
+        self._last_top_job = -1
         self._overtaken = False
         self.now = now
         self._planned: list[tuple[int, int]] = []
         # Whether a job that starts is planned for longer from the next cycle on.
         self._corrected = False
-        self.top_jobs = 0
+        self.top_jobs = self.starts = 0
 
     def unmarked(self) -> Integers:
-        jobs = self._system.queue.array()
+        jobs = self._system.in_order.array()
         # The queue's array changes when a job starts.
         return jobs[~self._marked[self._class[jobs]]] if self._marked.any() else jobs.copy()
 
@@ -175,12 +188,15 @@ class _Cycle:
             self._overtaken = self._first() != job
         system.start(job, self.now, backfilled=self._overtaken)
         self._calendar.occupy(job, self.now, self.now + seconds)
+        self.starts += 1
         self._corrected |= system.values.running[job] > seconds
         return True
 
     def _first(self) -> int:
-        jobs, order = self._system.queue.array(), self._system.order
-        return int(jobs[0 if order is None else order.priorities(jobs, self.now).argmax()])
+        jobs, order = self._system.in_order.array(), self._system.order
+        if self._system.ranked is not None or order is None:
+            return int(jobs[0])
+        return int(jobs[order.priorities(jobs, self.now).argmax()])
 
     def plan(self, job: int) -> None:
         """Make a job that does not fit a top job, if it ever fits, and mark its class."""
@@ -190,6 +206,7 @@ class _Cycle:
         if start == FOREVER:
             return
         self.top_jobs += 1
+        self._last_top_job = job
         self._calendar.occupy(job, start, start + seconds)
         self._planned.append((job, start))
         if system.is_late(job, self.now, self._guard):
@@ -202,7 +219,7 @@ class _Cycle:
 
     def possible(self) -> Integers:
         """The waiting jobs of the classes that have a job that may start, or only such jobs."""
-        jobs = self._system.queue.array()
+        jobs = self._system.in_order.array()
         may_start = self._calendar.candidates(jobs, self._values_array)
         if self._classes.have_a_value or not may_start.any():
             return jobs[may_start]
@@ -229,3 +246,26 @@ class _Cycle:
         self._marked[self._class[jobs[:position]]] = True
         jobs = jobs[position + 1 :]
         return jobs[~self._marked[self._class[jobs]]]
+
+    def is_unaffected(self, new: Sequence[int], now: int) -> bool:
+        """Whether a cycle at ``now`` starts and promises nothing more, if these jobs were submitted since.
+
+        This cycle has started no job, planned all its top jobs and marked the classes of all jobs.  Time alone lets no
+        job fit.  A new job counts if it ranks behind all top jobs, is the first of its class, and fits.
+        """
+        system, calendar = self._system, self._calendar
+        if system.running.version != self._version or not isinstance(calendar, Profile):
+            return False
+        ranked = system.in_order
+        waiting = ranked.array()
+        for job in new:
+            if isinstance(ranked, RankedQueue):
+                position = ranked.position(job)
+                if self._last_top_job >= 0 and position < ranked.position(self._last_top_job):
+                    return False
+            else:
+                position = len(waiting) - len(new) + new.index(job)
+            fits = system.machine.fits(job) and calendar.fits(job, now, self._values[job])
+            if fits and not (self._class[waiting[:position]] == self._class[job]).any():
+                return False
+        return True

@@ -184,6 +184,10 @@ class PoolCalendar(Calendar):
                 self._profiles[pool].change(job, sign, start, end)
 
 
+MAX_POOLS = 64
+"""Maximum number of pools for which it is remembered what each job takes of them."""
+
+
 class PooledEasyBackfilling:
     """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
 
@@ -210,6 +214,7 @@ class PooledEasyBackfilling:
                 self._pools[column, job] = pool
                 self._amounts[column, job] = need
         self._limits = np.array(machine.walltimes, np.int64)
+        self._last_pools: dict[int, Integers] = {}
         # The reservation that was found last: for which head, at which version of the running jobs.
         self._known = (-1, -1, -1)
         self._found: tuple[int, dict[int, int], Integers] = (0, {}, np.zeros(0, np.int64))
@@ -298,12 +303,18 @@ class PooledEasyBackfilling:
         return FOREVER if place == len(ends) else int(ends[place])
 
     def _taken(self, jobs: Integers, pool: int) -> Integers:
-        # No job has two shares of one pool.
-        taken: Integers = (
-            np.where(self._pools[1:, jobs] == pool, self._amounts[1:, jobs], 0).sum(axis=0)
-            if pool
-            else self._amounts[0][jobs]
-        )
+        taken: Integers = (self._of_pool(pool) if pool else self._amounts[0])[jobs]
+        return taken
+
+    def _of_pool(self, pool: int) -> Integers:
+        """Return what each job takes of a pool; kept for the last pools, because heads need the same ones again."""
+        taken = self._last_pools.get(pool)
+        if taken is None:
+            # No job has two shares of one pool.
+            taken = np.where(self._pools[1:] == pool, self._amounts[1:], 0).sum(axis=0)
+            if len(self._last_pools) == MAX_POOLS:
+                del self._last_pools[next(iter(self._last_pools))]
+            self._last_pools[pool] = taken
         return taken
 
     def _fitting(self, jobs: Integers, now: int) -> Integers:

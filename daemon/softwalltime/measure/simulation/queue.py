@@ -1,6 +1,6 @@
-"""Waiting jobs by submission, and running jobs by planned end."""
+"""Waiting jobs by submission or by a fixed priority, and running jobs by planned end."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -24,14 +24,25 @@ class WaitingQueue:
         self._kept = False
 
     def extend(self, jobs: Sequence[int]) -> None:
-        before = len(self.jobs)
-        self.jobs += jobs
-        if self._kept:
-            self._grow(len(self.jobs))
-            self._buffer[before : len(self.jobs)] = jobs
+        if not self._kept:
+            self.jobs += jobs
+            return
+        for job in jobs:
+            self._insert(len(self.jobs), job)
 
     def remove(self, job: int) -> None:
-        position = bisect_left(self.jobs, job)
+        self._delete(bisect_left(self.jobs, job))
+
+    def _insert(self, position: int, job: int) -> None:
+        jobs = self.jobs
+        jobs.insert(position, job)
+        count = len(jobs)
+        if self._kept:
+            self._grow(count)
+            self._buffer[position + 1 : count] = self._buffer[position : count - 1]
+            self._buffer[position] = job
+
+    def _delete(self, position: int) -> None:
         del self.jobs[position]
         count = len(self.jobs)
         self._kept = self._kept and count >= _MAX_LIST_JOBS
@@ -53,6 +64,34 @@ class WaitingQueue:
     def _grow(self, count: int) -> None:
         while count > len(self._buffer):
             self._buffer = np.concatenate([self._buffer, np.zeros_like(self._buffer)])
+
+
+class RankedQueue(WaitingQueue):
+    """The waiting jobs by a priority that is fixed while they wait, the highest first, ties by submission."""
+
+    __slots__ = ("_keys", "_priorities")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._keys: list[float] = []
+        self._priorities: dict[int, float] = {}
+
+    def add(self, job: int, priority: float) -> None:
+        position = bisect_right(self._keys, -priority)
+        self._keys.insert(position, -priority)
+        self._priorities[job] = priority
+        self._insert(position, job)
+
+    def remove(self, job: int) -> None:
+        position = self.position(job)
+        del self._priorities[job]
+        del self._keys[position]
+        self._delete(position)
+
+    def position(self, job: int) -> int:
+        key = -self._priorities[job]
+        first = bisect_left(self._keys, key)
+        return bisect_left(self.jobs, job, first, bisect_right(self._keys, key, first))
 
 
 class RunningJobs:

@@ -1,10 +1,12 @@
 """State of the simulated system: waiting jobs, running jobs, and results so far."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 from itertools import chain, islice
 from types import MappingProxyType
 from typing import TypeVar
+
+import numpy as np
 
 from softwalltime.core.errors import UsageError
 from softwalltime.core.promises import is_foreseen
@@ -14,7 +16,7 @@ from softwalltime.measure.simulation.order import Order, PlacesFirst, best_first
 from softwalltime.measure.simulation.orders import order_of
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.queue import RunningJobs, WaitingQueue
+from softwalltime.measure.simulation.queue import RankedQueue, RunningJobs, WaitingQueue
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.predict.predictors.base import Predictor
 
@@ -25,13 +27,14 @@ class SystemState:
     """State that a discipline reads and changes by starting jobs; :class:`.engine.Engine` advances the time.
 
     ``started``, ``promise``, ``bound`` (epoch seconds, -1 for not yet), ``duration`` (seconds) and ``backfilled`` have
-    an entry for each job.  ``queue`` holds the waiting jobs by submission.  ``ends`` is a heap of end x 2^bits + job
-    (:class:`.queue.RunningJobs`).  ``order`` is ``None`` for first come, first served.
+    an entry for each job.  ``queue`` holds the waiting jobs by submission, ``ranked`` by priority, or is ``None`` where
+    that changes while they wait.  ``ends`` is a heap of end x 2^bits + job (:class:`.queue.RunningJobs`).  ``order``
+    is ``None`` for first come, first served.
     """
 
     __slots__ = (
         "_change_at_start", "_kill_at_estimate", "_places", "_raised", "_usage", "backfilled", "bound",
-        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "running", "started", "values",
+        "duration", "ends", "jobs", "machine", "order", "promise", "queue", "ranked", "running", "started", "values",
     )  # fmt: skip
 
     def __init__(
@@ -58,6 +61,9 @@ class SystemState:
         self._raised: set[int] = set()
         if self.order is not None and (policy.keep_promises is not None or policy.raise_lead is not None):
             self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
+        self.ranked: WaitingQueue | None = self.queue
+        if self.order is not None:
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
         self._usage = self.order if self.order is not None and self.order.changes_on_start else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -72,6 +78,27 @@ class SystemState:
         if self._usage is not None:
             self._usage.started(job, now)
 
+    def submit(self, jobs: Sequence[int], now: int) -> None:
+        """Let jobs wait whose values are known."""
+        self.queue.extend(jobs)
+        self._rank(jobs, now)
+
+    def rank_anew(self, now: int) -> None:
+        if isinstance(self.ranked, RankedQueue):
+            self.ranked = RankedQueue()
+            self._rank(self.queue.jobs, now)
+
+    def _rank(self, jobs: Sequence[int], now: int) -> None:
+        if isinstance(self.ranked, RankedQueue) and self.order is not None:
+            priorities = self.order.priorities(np.array(jobs, np.int64), now)
+            for job, priority in zip(jobs, priorities.tolist(), strict=True):
+                self.ranked.add(job, priority)
+
+    @property
+    def in_order(self) -> WaitingQueue:
+        """The waiting jobs by priority where that does not change, else by submission."""
+        return self.queue if self.ranked is None else self.ranked
+
     def start(self, job: int, now: int, *, backfilled: bool | None = False) -> None:
         """Start a waiting job that fits.
 
@@ -82,6 +109,8 @@ class SystemState:
         self.queue.remove(job)
         if self._places is not None:
             self._places.leave(job)
+        if self.ranked is not None and self.ranked is not self.queue:
+            self.ranked.remove(job)
         self.machine.allocate(job)
         self.started[job] = now
         if self._change_at_start:
@@ -129,6 +158,10 @@ class SystemState:
         """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    return order.fixed and not order.changes_on_start
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

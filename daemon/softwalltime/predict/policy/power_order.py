@@ -105,12 +105,6 @@ class PowerOrder:
 
     def formula(self, resource: str) -> str:
         """Return the order as PBS's ``job_sort_formula``; ``resource`` is the custom one with the predicted runtime."""
-        # A job with a walltime of 1 s has the ordering value 1 without a promise.
-        promised = f"{resource} == {PROMISED} and walltime > {PROMISED}"
-        return f"{PROMISED_FIRST} if {promised} else {self.without_promises(resource)}"
-
-    def without_promises(self, resource: str) -> str:
-        """Return the formula in which jobs with a promised start do not come first."""
         predicted, walltime, size = self.exponents
         runtime, limit = f"{resource} or walltime", "walltime"
         if self.longest is not None:
@@ -127,7 +121,8 @@ class PowerOrder:
             text += f" * {_power('(ncpus or 1)', size)}"
         if self.limit is not None:
             text = f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
-        return text
+        # A job with a walltime of 1 s has the ordering value 1 without a promise.
+        return f"{PROMISED_FIRST} if {resource} == {PROMISED} and walltime > {PROMISED} else {text}"
 
 
 def _power(base: str, exponent: float) -> str:
