@@ -99,7 +99,7 @@ def test_a_new_administrator_can_follow_the_guide(site: Site, lab: Lab, engine: 
 
     # Install the hook; a second installation changes nothing.
     assert "done: create hook softwalltime" in site.install("--apply")
-    assert site.hook()["event"] == "queuejob,modifyjob,runjob"
+    assert site.hook()["event"] == "queuejob,modifyjob,resvsub,modifyresv,runjob"
     assert (site.hook()["enabled"], site.hook()["order"], site.hook()["alarm"]) == ("true", "900", "5")
     assert lab.qmgr("export hook softwalltime application/x-python default") == HOOK.read_text().strip()
     assert "of this version" in site.install("--apply")
@@ -160,7 +160,7 @@ def test_an_administrators_changes_are_kept_and_shown(site: Site, lab: Lab) -> N
     lab.qmgr("set hook softwalltime order = 7")
     said = site.install("--apply")
     assert "in PBS: deadline_ms: 50, will be 80" in said
-    assert site.hook()["event"] == "modifyjob,runjob"
+    assert site.hook()["event"] == "modifyjob,resvsub,modifyresv,runjob"
     exported = json.loads(lab.qmgr("export hook softwalltime application/x-config default"))
     assert exported["deadline_ms"] == 80
     # Without the folder, as on a new host, they are read from PBS.

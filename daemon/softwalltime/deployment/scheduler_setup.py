@@ -105,10 +105,8 @@ class ServerAttribute(Requirement):
 
     def state(self, settings: PbsSettings) -> RequirementState:
         now = settings.server.get(self.name)
-        if self.name in settings.missing:
-            text = f"this version of PBS has no server attribute {self.name}: nothing to do"
-            return RequirementState(now, by_hand=text)
-        return RequirementState(now, [self.change("server", now, self.wanted)] if now.lower() in self.refused else [])
+        change = now.lower() in self.refused and self.name not in settings.missing
+        return RequirementState(now, [self.change("server", now, self.wanted)] if change else [])
 
 
 @dataclass(frozen=True, slots=True)
