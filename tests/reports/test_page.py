@@ -300,6 +300,7 @@ def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> 
     )
     chosen = replace(
         balanced,
+        as_submitted=-0.25,
         classes={**balanced.classes, "queue": gains},
         metrics=replace(balanced.metrics, wait_mean=(simulation.baseline.wait_mean or 0) - 3600),
     )
@@ -308,6 +309,7 @@ def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> 
     assert "Shorter waits for jobs" in text[: text.index("What would it do to waiting?")]
     # An hour for each of the 1,200 jobs of less than a month.
     assert "1,200 hourssummed over the 1,200 jobs" in " ".join(text.split())
+    assert "95% interval; \N{MINUS SIGN}25.0% as submitted" in text
 
 
 def test_the_next_steps_name_commands_and_the_guard(crowded: Report) -> None:
