@@ -30,7 +30,7 @@ WHOLE = f"select=1:ncpus={PROCESSORS}"
 """What a job requests that runs alone."""
 HOOK = ROOT / "hooks" / "softwalltime_hook.py"
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob", "resvsub", "modifyresv")
-"""All of our hook's; servers before OpenPBS 23 lack some."""
+"""The events of the hook; servers before OpenPBS 23 do not know all of them."""
 STRICT = r"^strict_ordering:.*$"
 """Pattern of the setting in sched_config without which PBS promises no start."""
 QUEUES = {

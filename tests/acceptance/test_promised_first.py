@@ -83,7 +83,7 @@ def test_a_shorter_job_starts_before_the_top_job_unless_that_keeps_its_place(
 
 
 def test_an_array_with_a_promise_brings_no_subjobs_to_the_front(lab: Lab, live: LiveValues) -> None:
-    """Its value would hold for all of them: they took the machine for an hour before others' jobs of a minute."""
+    """With a kept place all subjobs would come first: jobs of an hour would start before others' jobs of a minute."""
     running = lab.qsub(*LONG, command=("/bin/sleep", "60"))
     lab.wait(running, "R")
     lab.qmgr("set server scheduling = False")

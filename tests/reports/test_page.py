@@ -300,7 +300,7 @@ def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> 
     )
     chosen = replace(
         balanced,
-        as_submitted=-0.25,
+        as_submitted=Interval(-0.25),
         classes={**balanced.classes, "queue": gains},
         metrics=replace(balanced.metrics, wait_mean=(simulation.baseline.wait_mean or 0) - 3600),
     )

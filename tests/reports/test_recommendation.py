@@ -113,7 +113,7 @@ def test_the_sentence_is_for_a_manager() -> None:
         (waits(broken=0.061), "promised starts that come later +5.1% (+4.9 to +5.3), and the limit is 5%"),
         (waits(wide=1.06), "99th percentile wait of half the machine +6.0% (+4.2 to +7.8), and the limit is 5%"),
         (waits(longest=1.11), "longest wait +11.0% (+11.0 to +11.0), and the limit is 10%"),
-        (replace(waits(), as_submitted=0.01), ", +1.0% as submitted"),
+        (replace(waits(), as_submitted=Interval(0.01)), ", +1.0% as submitted"),
     ],
 )
 def test_a_policy_that_does_not_qualify_is_not_recommended_and_the_reason_is_stated(

@@ -87,7 +87,6 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
       softwalltime policy compare /var/spool/pbs/server_priv/accounting
     """
     from softwalltime.measure.simulation.runs import SimulationPlan, run_simulations
-    from softwalltime.measure.simulation.shaking import AS_SUBMITTED
     from softwalltime.predict.policy.presets import PRESETS
     from softwalltime.reports.candidates import CHANCE, chance_policy, common_candidates, preset_policies
     from softwalltime.reports.recommendation import recommend
@@ -118,8 +117,8 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     policies[CHANCE] = chance_policy(baseline.policy)
     experiment = experiment_of(recorded, baseline.policy)
     plan = SimulationPlan(experiment, policies, seeds, recorded.jobs, tuple(sorted(recorded.teaching)))
-    both = replace(plan, seeds=(*seeds, AS_SUBMITTED))
-    runs = run_simulations(both, progress_bar, options.keep, options.processes)
+    everything = replace(plan, seeds=simulation.workloads)
+    runs = run_simulations(everything, progress_bar, options.keep, options.processes)
     figures = compare_candidates(recorded, candidates, simulation, runs)
     advice = recommend(figures, options.limits.shares)
     document = SimulationDocument.of(

@@ -7,7 +7,7 @@ from softwalltime.core.sched_config import switches
 from softwalltime.deployment import configuration
 from softwalltime.deployment.configuration import Values
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
-from softwalltime.deployment.hook import NAME, NEWER, Hook, configuration_of, events_of, script, transport
+from softwalltime.deployment.hook import NAME, Hook, configuration_of, events_of, has_events, script, transport
 from softwalltime.deployment.ownership import WritableByOthers, file_writable_by_others, writable_by_others_below
 from softwalltime.deployment.probes import SubprocessError, call_in_subprocess
 from softwalltime.deployment.qmgr import QmgrObject, QmgrObjects
@@ -108,7 +108,7 @@ def _events(hook: Hook, values: Values) -> Iterator[Finding]:
     check, wanted = "hook events", events_of(values)
     if "modifyjob" not in hook.events:
         yield problem(check, "no modifyjob: PBS refuses a qalter -l walltime= below the soft walltime", INSTALL)
-    elif hook.events in (wanted, wanted - NEWER):
+    elif has_events(hook, wanted):
         yield ok(check, ", ".join(sorted(hook.events)))
     else:
         text = f"PBS runs it at {', '.join(sorted(hook.events)) or 'none'}; its configuration has "

@@ -17,8 +17,8 @@ SCRIPT, CONFIGURATION = "softwalltime_hook.py", "softwalltime_hook.json"
 TRANSPORT = "softwalltime_postgres.py"
 """The hook loads it from the folder, if its configuration has the transport postgres."""
 EVENTS = ("queuejob", "postqueuejob", "modifyjob", "runjob", "resvsub", "modifyresv")
-NEWER = frozenset({"modifyresv"})
-"""Events without which the hook is installed where the server does not know them."""
+_NEWER = frozenset({"modifyresv"})
+"""Events that older servers do not know; the hook is installed there without them."""
 ORDER = 900
 """After the hooks that set walltimes, queues or projects: PBS runs hooks in ascending order, 1 to 1000."""
 ALARM = 5
@@ -28,7 +28,7 @@ CONFIGURATION_TYPE = "application/x-config"
 
 
 class Step(NamedTuple):
-    """A statement; ``older``: what a server takes that refuses it; empty: nothing."""
+    """A statement of qmgr.  ``older``: the statement for a server that refuses it; empty: none."""
 
     statement: str
     why: str
@@ -156,12 +156,17 @@ def _contents(folder: Path, values: Values, present: Hook, there: Values | None,
         )
 
 
+def has_events(present: Hook, wanted: frozenset[str]) -> bool:
+    """Return whether the hook has these events, or those of them that an older server knows."""
+    return present.events in (wanted, wanted - _NEWER)
+
+
 def _attributes(values: Values, present: Hook, *, enable: bool) -> Iterator[Step]:
     wanted = events_of(values)
-    if present.events not in (wanted, wanted - NEWER):
+    if not has_events(present, wanted):
         newer, older = (
             f'set hook {NAME} event = "{",".join(event for event in EVENTS if event in chosen)}"'
-            for chosen in (wanted, wanted - NEWER)
+            for chosen in (wanted, wanted - _NEWER)
         )
         before = f"; now {', '.join(sorted(present.events))}" if present.events else ""
         yield Step(newer, f"when PBS runs it{before}", older)

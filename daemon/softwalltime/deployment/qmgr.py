@@ -62,7 +62,7 @@ class Qmgr:
         return match[1] if match else ""
 
     def knows(self, attribute: str) -> bool:
-        """Return whether the server has an attribute of this name; an unknown one is taken for a server's name."""
+        """Return whether the server has this attribute; qmgr fails at an unknown one, as at the name of a server."""
         try:
             self.execute(f"list server {attribute}")
         except PbsError:

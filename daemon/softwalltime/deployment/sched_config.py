@@ -1,4 +1,4 @@
-"""Change an option of sched_config in place, and reload the scheduler; comments and layout stay."""
+"""Change an option of sched_config, and reload the scheduler.  Only values change, so comments and layout stay."""
 
 import os
 import re

@@ -13,7 +13,7 @@ from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 Place = Literal["server", "resource", "switch", "member"]
 """Place of a change: server attribute, custom resource, or switch or list in a sched_config."""
 _NEWER = ("clear_topjob_estimates_enable",)
-"""Server attributes of OpenPBS's main branch that its releases up to 23.06 do not have."""
+"""Server attributes that OpenPBS 23.06 and earlier releases do not have."""
 TYPE, FLAG = "long", "r"
 """Resource flag: users can read but not set it."""
 

@@ -7,7 +7,7 @@ from softwalltime.reports.simulation import SettingWaits, SimulationFigures
 _MIN_GROWTH = 0.1
 """Minimum relative growth of a wait to be mentioned."""
 _MAX_FACTOR = 2.0
-"""Factor by which the mean wait of shaken workloads may differ from that of the recorded one."""
+"""Maximum factor between the mean waits of the shaken workloads and of the recorded one."""
 _NAMED = 3
 """Maximum classes of jobs named in a sentence."""
 _FEW_SEEDS = 5

@@ -247,7 +247,7 @@ def undecidable(simulated: SimulationFigures) -> Recommendation | None:
 def shortens(waits: SettingWaits) -> bool:
     """Return whether waits get significantly shorter, and no metric of all jobs gets significantly worse."""
     changes = waits.changes
-    if waits.as_submitted is not None and waits.as_submitted >= 0:
+    if waits.as_submitted.mean is not None and waits.as_submitted.mean >= 0:
         return False
     return changes["wait_mean"].below and not any(changes[name].above for name in ("wait_p95", "bsld10_mean"))
 
@@ -299,9 +299,9 @@ def change(relative: Interval) -> str:
 
 
 def wait_change(waits: SettingWaits) -> str:
-    """The relative change of the mean wait with its interval, and without shaking where that was simulated."""
+    """Return the relative change of the mean wait with its interval, and the change as submitted if it is known."""
     said = change(waits.changes["wait_mean"])
-    return said if waits.as_submitted is None else f"{said}, {change(Interval(waits.as_submitted))} as submitted"
+    return said if waits.as_submitted.mean is None else f"{said}, {change(waits.as_submitted)} as submitted"
 
 
 def population(simulated: SimulationFigures) -> list[str]:

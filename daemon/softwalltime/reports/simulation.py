@@ -66,6 +66,11 @@ class SimulationOptions:
     processes: int | None = None
     keep: Path | None = None
 
+    @property
+    def workloads(self) -> tuple[int, ...]:
+        """The seeds of the shaken workloads, and the workload as it is recorded."""
+        return (*self.seeds, AS_SUBMITTED)
+
 
 @dataclass(frozen=True, slots=True)
 class SimulationSkipped:
@@ -100,8 +105,8 @@ class SettingWaits:
     ``metrics`` are means over the workloads; ``changes`` are relative to the baseline, by metric; ``broken``,
     ``worse`` and ``better`` are shares: of promised starts that came later, of jobs that waited at least 1 h more or
     less.  ``added`` is ``broken`` less what the baseline breaks on the same workload.  ``waits`` is the mean wait in
-    each workload.  ``as_submitted`` is the relative change of the mean wait in the workload as it is recorded;
-    ``None``: not simulated.  ``classes``: by what makes the class, as for the baseline.
+    each workload.  ``as_submitted`` is the relative change of the mean wait in the workload as it is recorded,
+    without an interval.  ``classes``: by what makes the class, as for the baseline.
     """
 
     setting: Candidate
@@ -112,7 +117,7 @@ class SettingWaits:
     worse: Interval
     better: Interval
     waits: tuple[float, ...]
-    as_submitted: float | None = None
+    as_submitted: Interval = field(default_factory=Interval)
     classes: dict[str, tuple[ClassWaits, ...]] = field(default_factory=dict)
 
 
@@ -200,7 +205,7 @@ def simulate_candidates(
     site = options.baseline.policy
     policies = [site, chance_policy(site), *(candidate.policy for candidate in candidates)]
     plan = SimulationPlan(
-        experiment_of(recorded, site), {policy.name: policy for policy in policies}, (*options.seeds, AS_SUBMITTED),
+        experiment_of(recorded, site), {policy.name: policy for policy in policies}, options.workloads,
         recorded.jobs, tuple(sorted(recorded.teaching)),
     )  # fmt: skip
     found = run_simulations(plan, show, options.keep, options.processes)
@@ -234,7 +239,7 @@ def compare_candidates(
         classes = compare_classes(members, [run.classes for run in results], classes_of_today, rename)
         runs = (found.get((policy, AS_SUBMITTED)) for policy in (candidate.policy, site))
         both = [run.metrics for run in runs if run is not None]
-        as_submitted = relative_changes(both[:1], both[1:])["wait_mean"].mean
+        as_submitted = relative_changes(both[:1], both[1:])["wait_mean"]
         return replace(waits, as_submitted=as_submitted, classes=classes)
 
     remarks = (*options.baseline.remarks, *_remarks(jobs, site))
@@ -249,7 +254,7 @@ def compare_candidates(
 
 
 def _remarks(jobs: Jobs, site: SchedulerPolicy) -> Iterator[str]:
-    """Yield what of the log's jobs is not simulated."""
+    """Yield remarks on jobs of the log that PBS treats otherwise than the simulation does."""
     if (servers := len(set(jobs.completed.values("server")))) > 1:
         yield f"the jobs of {servers} servers share one queue and machine; give the logs of one server"
     if reserved := sum(_RESERVATION.fullmatch(queue or "") is not None for queue in jobs.completed.values("queue")):

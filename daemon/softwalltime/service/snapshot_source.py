@@ -95,7 +95,7 @@ class SnapshotSource:
         )
 
     def _text(self, name: str) -> str:
-        """Return the text of the scheduler's file, or of one beside it."""
+        """Return the text of sched_config, or of another file in its folder; empty if it cannot be read."""
         if self._config is not None:
             with suppress(OSError):
                 path = self._config if name == "sched_config" else self._config.with_name(name)
@@ -112,7 +112,10 @@ class SnapshotSource:
 
 
 def _dedicated(text: str, now: int) -> bool:
-    """Whether the file dedicated_time, with lines such as ``04/15/1998 12:00 04/15/1998 15:30``, has a recent one."""
+    """Return whether a period in the file dedicated_time ends in the last year or later.
+
+    A period is a line such as ``04/15/1998 12:00 04/15/1998 15:30``.
+    """
     years = re.findall(r"^\s*[\d/]+\s+\S+\s+\d+/\d+/(\d{4})", text, re.MULTILINE)
     return any(int(year) >= time.gmtime(now).tm_year - 1 for year in years)
 

@@ -36,7 +36,8 @@ _NOT_MODELLED = {
     "preempt_prio": "express_queue, normal_jobs", "preempt_queue_prio": "150", "primetime_prefix": "p_",
     "strict_fifo": "false",
 }  # fmt: skip
-"""Settings in sched_config, of the server or of its scheduler, with the value that changes nothing in the model."""
+"""Settings that the model does not have, each with the value that has no effect; sched_config, server and scheduler
+have them."""
 
 
 _LACKS = re.compile(

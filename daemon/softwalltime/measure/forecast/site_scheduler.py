@@ -23,7 +23,7 @@ def usable_formula(scheduler: SchedulerSettings) -> str:
     """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
     if _fault(scheduler.formula):
         return ""
-    # As in PBS.
+    # PBS's eligible_time is 0 while eligible_time_enable is off.
     return scheduler.formula if scheduler.eligible_time else _ELIGIBLE_TIME.sub("0", scheduler.formula)
 
 

@@ -136,7 +136,7 @@ class _EventDriver:
         self._runs = workload.array() if self._keeps_starts else np.broadcast_to(np.int64(-1), len(workload))
         self.ordering = workload.array() if terms.ordering else np.empty(0, np.int64)
         self.needs = (self._keeps_starts or self._driver.observes, self._driver.observes)
-        """Whether the driver needs the starts, and all events."""
+        """Two flags: the driver needs the starts of jobs; it needs all events."""
         self._waiting: dict[int, int] = {}
         """Soft walltimes of jobs that have not started, by number of the job."""
         self._begin()

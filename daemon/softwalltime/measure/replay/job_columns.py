@@ -23,12 +23,11 @@ Integers = NDArray[np.int64] | NDArray[np.int32]
 
 NAMES = tuple(field.name for field in (*fields(Submission), *fields(CompletedJob)[1:]))
 """The columns: the fields of a submission, then those of a completed job."""
-TRUTH = "interactive"
 SHARED = frozenset({"user", "group", "project", "account", "job_name", "queue", "select", "place", "script", "server"})
 """The columns of texts that many jobs share: each text is stored once."""
 KINDS = (
     dict.fromkeys(NAMES, pa.int64())
-    | {"job_id": pa.large_utf8(), TRUTH: pa.bool_()}
+    | {"job_id": pa.large_utf8(), "interactive": pa.bool_()}
     | dict.fromkeys(SHARED, pa.dictionary(pa.int32(), pa.large_utf8()))
 )
 """Arrow's type of each column; numbers take 4 bytes where all of them fit."""

@@ -51,7 +51,7 @@ def write_parquet(groups: Iterable[JobColumns], file: IO[bytes], metadata: dict[
 
 def _written(jobs: JobColumns, name: str) -> pa.Array:
     column = jobs.column(name)
-    # The texts of these jobs alone, in the order of the jobs.
+    # A new dictionary has the texts of these jobs only, in the order of the jobs.
     return column.dictionary_decode().dictionary_encode() if name in SHARED else column.cast(KINDS[name])
 
 

@@ -16,7 +16,7 @@ WEEK = 7 * DAY
 _WEEKS = 2
 _JITTER_S = 300
 AS_SUBMITTED = -1
-"""In place of a seed: the workload as it is recorded."""
+"""A seed that no user can give: it stands for the workload as it is recorded."""
 _SHORT_S = 12 * WEEK
 """Span of submissions in seconds below which jobs move in a circle.  Without it the jobs of two weeks are spread over
 six and wait a sixth as long (KTH-SP2, SDSC-SP2, HPC2N); those of 13 weeks, spread over 17, wait about as long."""

@@ -39,8 +39,8 @@ class PromiseLedger:
         self._open: dict[str, Promise] = {}
         self._gone: dict[str, int] = {}
         """Jobs that have left the queue (ended or deleted), with the time at which that was seen."""
-        self._altered: dict[str, tuple[Submission | None, int | None]] = {}
-        """Waiting jobs as last seen, with the estimate that PBS keeps from before an alter."""
+        self._last: dict[str, tuple[Submission | None, int | None]] = {}
+        """Each job of the last poll, and the estimate from before its last alter, which PBS keeps."""
 
     def restore(self, promises: Iterable[Promise]) -> None:
         """Add promises of an earlier process; known jobs are not changed."""
@@ -80,21 +80,23 @@ class PromiseLedger:
         same cycle.
         """
         changed: list[Promise] = []
-        before, self._altered = self._altered, {}
+        before, self._last = self._last, {}
         there = set()
         for job in jobs:
             there.add(job.job_id)
-            submission, estimate = before.get(job.job_id, (job.submission, None))
+            submission, stale = before.get(job.job_id, (job.submission, None))
             altered = submission is not job.submission and submission != job.submission
-            self._altered[job.job_id] = job.submission, job.promised if altered else estimate
-            changed += self._seen(job, now, altered=altered)
+            if altered:
+                stale = job.promised
+            self._last[job.job_id] = job.submission, stale
+            changed += self._seen(job, now, stale, altered=altered)
         for job_id in self._open.keys() - there:
             since = self._gone.setdefault(job_id, now)
             if now - since > DELETED_AFTER_S:
                 changed.append(self._close(job_id, Outcome.WITHDRAWN))
         return changed
 
-    def _seen(self, job: QueuedJob, now: int, *, altered: bool) -> Iterable[Promise]:
+    def _seen(self, job: QueuedJob, now: int, stale: int | None, *, altered: bool) -> Iterable[Promise]:
         known = self._open.get(job.job_id)
         if not job.waits:
             if known is not None:
@@ -104,11 +106,7 @@ class PromiseLedger:
             yield self._close(job.job_id, Outcome.WITHDRAWN)
             known = None
         if known is None:
-            if (
-                job.promised not in (None, self._altered[job.job_id][1])
-                and job.promised > now
-                and is_foreseen(job.promised, now)
-            ):
+            if job.promised not in (None, stale) and job.promised > now and is_foreseen(job.promised, now):
                 made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
                 self._open[job.job_id] = made
                 yield made

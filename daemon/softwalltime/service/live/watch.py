@@ -59,7 +59,7 @@ class JobWatcher(Generic[T]):
     subjobs: bool = False
     """Whether subjobs of arrays are read too."""
     whole: frozenset[str] = frozenset()
-    """Arrays of which the last poll read no subjobs."""
+    """Arrays whose subjobs the last poll did not read."""
 
     def __post_init__(self) -> None:
         self._known: dict[str, tuple[int, T]] = {}
@@ -88,7 +88,7 @@ class JobWatcher(Generic[T]):
             read = self._with_extras(self._read((*self.state, *self.details), ids, DETAILS_AT_ONCE))
             states |= read
             details |= read
-        # The sizes of those stay unknown.
+        # Their number of subjobs stays unknown.
         self.whole, self._whole = frozenset(self._whole), set()
         sizes = {job_id: size for job_id, size in _array_sizes(states).items() if job_id not in self.whole}
         states = {job_id: state for job_id, state in states.items() if self.wanted(job_id, state)}

@@ -268,7 +268,7 @@ def ask_own_jobs(path: Path = SOCKET, user: str = "") -> OwnJobs:
     received = bytearray()
     try:
         with socket.socket(socket.AF_UNIX) as client:
-            # With settimeout a full backlog is an error at once; so connect waits for its turn.
+            # After settimeout, connect fails at once if the backlog is full; with SO_SNDTIMEO it waits.
             client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(TIMEOUT), 0))
             client.connect(str(path))
             client.settimeout(TIMEOUT)
