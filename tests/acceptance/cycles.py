@@ -5,39 +5,52 @@ Here the simulator gets the state that the accounting log shows before each grou
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, product, takewhile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.measure.simulation.machine import Calendar, Processors, Profile
+from softwalltime.measure.simulation.engine import machine_of
+from softwalltime.measure.simulation.machine import Calendar, Machine
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record
 
-MOMENT = 1
+MOMENT = 2
 """Maximum seconds between the scheduler's view and the log's record of an event."""
 TRIED = 5
 """Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""
 
 
 class WithExiting:
-    """Processors with some still held by exiting jobs."""
+    """A machine of which exiting jobs still hold a part.
 
-    def __init__(self, total: int, needs: Sequence[int]) -> None:
-        self._processors = processors = Processors(total, needs)
-        self.allocate, self.release, self.kind = processors.allocate, processors.release, processors.kind
-        self.held = 0
+    :param free: the machine without exiting jobs.
+    :param in_use: the same machine, with them.
+    """
 
-    def fits(self, job: int) -> bool:
-        return self._processors.needs[job] <= self._processors.free - self.held
+    def __init__(self, free: Machine, in_use: Machine) -> None:
+        self._free, self._in_use = free, in_use
+        self.kind, self.fits = free.kind, in_use.fits
+
+    def allocate(self, job: int) -> None:
+        self._free.allocate(job)
+        self._in_use.allocate(job)
+
+    def release(self, job: int) -> None:
+        self._free.release(job)
+        self._in_use.release(job)
+
+    def exit(self, job: int) -> None:
+        """Let a job that was released still hold its part."""
+        self._in_use.allocate(job)
 
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PlanWithExiting":
-        ends, free, needs = list(ends), self._processors.free, self._processors.needs
-        return PlanWithExiting(Profile(now, free, ends, needs), Profile(now, free - self.held, ends, needs))
+        ends = list(ends)
+        return PlanWithExiting(self._free.calendar(now, ends), self._in_use.calendar(now, ends))
 
 
 class PlanWithExiting(Calendar):
@@ -47,11 +60,13 @@ class PlanWithExiting(Calendar):
     delays it as if they were free.
     """
 
-    def __init__(self, free: Profile, in_use: Profile) -> None:
+    def __init__(self, free: Calendar, in_use: Calendar) -> None:
         self._free = free
         self._in_use = in_use
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
+        # A pool's plan is made when it is first asked for, which must be before a job starts.
+        self._in_use.fits(job, start, seconds)
         return self._free.fits(job, start, seconds)
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
@@ -89,7 +104,7 @@ def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: Sche
 
     :param jobs: jobs as they ran, with their records in the log's order (:func:`sleeping.recorded`).
     """
-    found = []
+    found: list[Cycle] = []
     scheduler = _Scheduler(jobs, processors, policy)
     position = 0
     before: frozenset[int] = frozenset()
@@ -109,6 +124,7 @@ def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: Sche
         simulated = scheduler.decide(past, now, {})
         if started and started <= before:
             # The rest of the cycle before, which this record fell into.
+            found[-1] = replace(found[-1], started=found[-1].started | started)
             continue
         together = simulated if started == simulated else scheduler.explain(past, now, started, soon, near)
         before = together or frozenset()
@@ -153,10 +169,11 @@ class _Scheduler:
         :param states: what has become of jobs that end near this time, where it is not what the records say.
         """
         jobs, policy = self._jobs, self._policy
-        machine = WithExiting(self._processors, jobs.processors)
+        machine = WithExiting(*(machine_of(jobs, self._processors, policy) for _ in range(2)))
         system = SystemState(jobs, machine, policy)
         running = set()
         for time, kind, job in past:
+            system.begin_cycle(time)
             if kind == "Q":
                 if system.values.change_at_submission:
                     system.values.submitted(job, time)
@@ -169,7 +186,9 @@ class _Scheduler:
         for job, state in states.items():
             if job in running and state != "running":
                 system.end(job, now)
-                machine.held += jobs.processors[job] if state == "exiting" else 0
+                if state == "exiting":
+                    machine.exit(job)
         waiting = set(system.queue.jobs)
+        system.begin_cycle(now)
         PbsCycle(system, policy).schedule(now, len(waiting))
         return frozenset(waiting.difference(system.queue.jobs))

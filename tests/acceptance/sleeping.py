@@ -27,6 +27,7 @@ class Sleeper:
     runtime: int
     walltime: int
     user: str = "alice"
+    queue: str = "workq"
 
 
 WALLTIMES = (127, 163, 211, 269, 347)
@@ -108,13 +109,8 @@ def run(lab: Lab, sleepers: Sequence[Sleeper], timeout: float) -> list[str]:
             lab.qmgr("set server scheduling = True")
             begin, scheduling = time.monotonic(), True
         time.sleep(max(0.0, begin + sleeper.offset - time.monotonic()))
-        chunk = f"select=1:ncpus={sleeper.ncpus}"
-        command = ("/bin/sleep", str(sleeper.runtime))
-        ids.append(
-            lab.qsub(
-                "-l", chunk, "-l", f"walltime={sleeper.walltime}", "-q", "workq", user=sleeper.user, command=command
-            )
-        )
+        asked = ("-l", f"select=1:ncpus={sleeper.ncpus}", "-l", f"walltime={sleeper.walltime}", "-q", sleeper.queue)
+        ids.append(lab.qsub(*asked, user=sleeper.user, command=("/bin/sleep", str(sleeper.runtime))))
     if not scheduling:
         lab.qmgr("set server scheduling = True")
     deadline = time.monotonic() + timeout

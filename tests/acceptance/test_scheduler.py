@@ -1,21 +1,26 @@
 """The simulator's PBS cycle against the real pbs_sched, decision by decision, with the same sleeping jobs."""
 
 import re
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from softwalltime.measure.forecast.site_scheduler import site_scheduler
+from softwalltime.measure.forecast.snapshot import load_snapshot
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
-from tests.acceptance.presets import FORMULAS, preset, recorded_waits
-from tests.acceptance.sleeping import recorded, run, workload
+from tests.acceptance.presets import FORMULAS, preset, recorded_waits, softwalltime
+from tests.acceptance.sleeping import Sleeper, recorded, run, workload
 
 JOBS = 40
 FORMULA = "-(soft_walltime or walltime)"
@@ -49,13 +54,68 @@ def by_formula(lab: Lab) -> Iterator[None]:
     lab.qmgr("unset server job_sort_formula")
 
 
-def agree(lab: Lab, processors: int, policy: SchedulerPolicy, seed: int) -> None:
+SHARES = "alice 10 root 20\nguests 11 root 40\nbob 12 guests 10\n"
+"""Text of resource_group: carol is unknown."""
+
+
+@pytest.fixture
+def by_fair_share(
+    lab: Lab, sched_config: Callable[[str, str], Any], tmp_path: Path
+) -> Iterator[FairShareSettings | None]:
+    """The scheduler sorts jobs by fair share, nobody has used anything, and it learns each second what jobs use."""
+    sched_config(r"^fair_share:.*$", "fair_share: true ALL")
+    sched_config(r"^fairshare_usage_res:.*$", "fairshare_usage_res: ncpus*walltime")
+    sched_config(r"^#?unknown_shares:.*$", "unknown_shares: 10")
+    files = {lab.home / "sched_priv" / "resource_group": SHARES}
+    files[lab.home / "mom_priv" / "config"] = "$min_check_poll 1\n$max_check_poll 1\n"
+    before = {path: path.read_text() for path in files}
+
+    def write(texts: Mapping[Path, str]) -> None:
+        for path, text in texts.items():
+            path.write_text(text)
+        for lock in ("mom_priv/mom.lock", "sched_priv/sched.lock"):
+            lab.must("kill", "-HUP", (lab.home / lock).read_text().strip())
+        time.sleep(1)
+
+    write({path: f"{before[path]}\n{text}" for path, text in files.items()})
+    for user in ("alice", "bob", "carol"):
+        # One unit is what PBS starts with.
+        lab.run("pbsfs", "-s", user, "1")
+    yield policy_of_the_site(lab, tmp_path).fair_share
+    write(before)
+
+
+def policy_of_the_site(lab: Lab, folder: Path) -> SchedulerPolicy:
+    """Return what the server runs, as ``--site`` reads it; memory, of which jobs ask for none, is left out."""
+    file = folder / "snapshot.json"
+    file.write_text(softwalltime(lab, "snapshot"))
+    policy = site_scheduler(load_snapshot(file)).policy
+    return replace(policy, limits=tuple(limit for limit in policy.limits if limit.resource != "mem"))
+
+
+def of_three_users(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """A workload of which alice submits half, and bob and carol the others."""
+    users = np.random.default_rng(seed).choice(["alice", "bob", "carol"], count, p=[0.5, 0.3, 0.2])
+    sleepers = workload(count, processors, load, seed)
+    return [replace(sleeper, user=user) for sleeper, user in zip(sleepers, users.tolist(), strict=True)]
+
+
+def of_two_queues(count: int, processors: int, load: float, seed: int) -> list[Sleeper]:
+    """A workload of which a third is in the queue nodefault."""
+    chosen = np.random.default_rng(seed).random(count) < 1 / 3
+    sleepers = workload(count, processors, load, seed)
+    return [replace(each, queue="nodefault" if one else "workq") for each, one in zip(sleepers, chosen, strict=True)]
+
+
+def agree(
+    lab: Lab, processors: int, policy: SchedulerPolicy, seed: int, make: Callable[..., list[Sleeper]] = workload
+) -> None:
     """Run a workload on the server, and hold the simulator to every decision of its scheduler.
 
     A difference is explained where jobs were exiting while the scheduler read the state of the server.  Mean waits may
     differ by 10%, because one such difference changes the rest of the schedule.
     """
-    sleepers = workload(JOBS, processors, 1.2, seed)
+    sleepers = make(JOBS, processors, 1.2, seed)
     ids = run(lab, sleepers, timeout=600)
     completed, records = recorded(lab, ids)
     jobs = jobs_of(completed)
@@ -70,6 +130,42 @@ def agree(lab: Lab, processors: int, policy: SchedulerPolicy, seed: int) -> None
 
 def test_walltimes(lab: Lab, processors: int) -> None:
     agree(lab, processors, SchedulerPolicy(backfill="pbs"), seed=1)
+
+
+def test_fair_share(lab: Lab, processors: int, by_fair_share: FairShareSettings | None) -> None:
+    assert by_fair_share is not None
+    assert by_fair_share.groups == (
+        ShareGroup("alice", "root", 20), ShareGroup("guests", "root", 40), ShareGroup("bob", "guests", 10),
+    )  # fmt: skip
+    policy = SchedulerPolicy(order="fairshare", backfill="pbs", fair_share=by_fair_share)
+    agree(lab, processors, policy, seed=5, make=of_three_users)
+
+
+@pytest.mark.usefixtures("by_formula")
+def test_queue_by_queue(lab: Lab, processors: int, sched_config: Callable[[str, str], Any], tmp_path: Path) -> None:
+    # A formula with soft walltimes would not be taken for the site's own.
+    lab.qmgr("set server job_sort_formula = -walltime")
+    sched_config(r"^by_queue:.*$", "by_queue: true ALL")
+    lab.qmgr("set queue nodefault Priority = 100")
+    try:
+        policy = policy_of_the_site(lab, tmp_path)
+        assert (policy.queues[0], policy.formula) == ("nodefault", "-walltime")
+        agree(lab, processors, policy, seed=6, make=of_two_queues)
+    finally:
+        lab.qmgr("unset queue nodefault Priority")
+
+
+def test_limits_on_running_jobs(lab: Lab, processors: int, tmp_path: Path) -> None:
+    limits = ("max_run = [u:PBS_GENERIC=4]", f"max_run_res.ncpus = [u:alice={processors // 2}]")
+    for limit in limits:
+        lab.qmgr(f"set queue workq {limit}")
+    try:
+        policy = policy_of_the_site(lab, tmp_path)
+        assert len(policy.limits) == 2
+        agree(lab, processors, policy, seed=7, make=of_three_users)
+    finally:
+        for limit in limits:
+            lab.qmgr(f"unset queue workq {limit.split()[0]}")
 
 
 @pytest.mark.usefixtures("half")

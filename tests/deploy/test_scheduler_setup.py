@@ -98,6 +98,16 @@ def test_between_presets_the_formula_follows_and_that_of_the_site_stays() -> Non
     assert plan_setup(requirements("balanced", "guess"), site, made.make).changes == (), "the site's own stays"
 
 
+def test_where_fair_share_orders_the_jobs_it_becomes_a_factor_of_the_formula() -> None:
+    fair = replace(AS_DELIVERED, files={FILE: DELIVERED + "fair_share: true non_prime\n"})
+    plan = plan_setup(requirements("order"), fair, ())
+    wanted = f"{ORDER} * fairshare_perc / (fairshare_perc + fairshare_tree_usage)"
+    assert plan.make[-1].after == wanted
+    # A formula from before fair share was switched on is the preset's too.
+    earlier = replace(fair, server=QmgrObject({"job_sort_formula": (ORDER,)}))
+    assert plan_setup(requirements("order"), earlier, ()).make[-1].after == wanted
+
+
 def test_from_order_to_safe_only_what_order_needed_goes_back() -> None:
     order = plan_setup(requirements("order"), AS_DELIVERED, ())
     changed = after(AS_DELIVERED, order.changes)

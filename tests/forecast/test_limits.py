@@ -7,7 +7,7 @@ import pytest
 from softwalltime.accounting.chunks import Chunks
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.pbs_state import SnapshotReader
-from softwalltime.measure.forecast.pooling import ResourceRequest, limits_of, request_of
+from softwalltime.measure.forecast.pooling import limits_of
 from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
@@ -16,6 +16,7 @@ from softwalltime.measure.forecast.snapshot import (
     ServerSnapshot,
     VnodeState,
 )
+from softwalltime.measure.simulation.run_limits import ResourceRequest, request_of
 from tests.forecast.states import NOW, recorded, running, server, waiting
 
 GENERIC = "[u:PBS_GENERIC=1]"

@@ -9,6 +9,8 @@ from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import AdvanceReservation, QueueSettings, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.forecast.states import NOW, recorded, server
 from tests.samples import job
@@ -20,13 +22,18 @@ QUEUES = (
 )
 
 
+ALL_USERS = "PBS_GENERIC"
+SHARES = FairShareSettings("egroup", "cput", 3600, 0.25, 10, (ShareGroup("physics", "root", 40),))
+
+
 def site(**settings: object) -> ServerSnapshot:
     return replace(server(64, **settings), queues=QUEUES)
 
 
 def test_a_recorded_server_is_read_whole() -> None:
     read = site_scheduler(recorded())
-    assert read.policy == SchedulerPolicy(backfill="pbs", depth=2)
+    limits = (RunLimit("short", "u", ALL_USERS, "", 4), RunLimit("long", "u", ALL_USERS, "ncpus", 64))
+    assert read.policy == SchedulerPolicy(backfill="pbs", depth=2, limits=limits)
     assert (read.processors, dict(read.walltimes)) == (24, {"short": 1800})
 
 
@@ -49,25 +56,32 @@ def test_walltimes_come_from_the_queues() -> None:
             "fair share, strict, backfill_depth 1",
         ),
         (
+            {"fair_share": True, "shares": SHARES},
+            SchedulerPolicy(order="fairshare", fair_share=SHARES, backfill="pbs"),
+            "fair share, strict, backfill_depth 1",
+        ),
+        (
+            {"formula": "fairshare_factor * 100", "shares": SHARES},
+            SchedulerPolicy(order="formula", formula="fairshare_factor * 100", fair_share=SHARES, backfill="pbs"),
+            "by fairshare_factor * 100, strict, backfill_depth 1",
+        ),
+        (
             {"formula": "ncpus / walltime"},
             SchedulerPolicy(order="formula", formula="ncpus / walltime", backfill="pbs"),
             "by ncpus / walltime, strict, backfill_depth 1",
         ),
         (
             {"by_queue": True, "backfill_depth": 3},
-            SchedulerPolicy(
-                order="formula", formula="queue_priority", queue_priorities=(("fast", 2), ("slow", 1)), backfill="pbs",
-                depth=3,
-            ),
-            "queue by queue, strict, backfill_depth 3",
+            SchedulerPolicy(queues=("fast", "slow"), backfill="pbs", depth=3),
+            "queue by queue, order of arrival, strict, backfill_depth 3",
         ),
         (
             {"formula": "queue_priority + ncpus", "by_queue": True},
             SchedulerPolicy(
                 order="formula", formula="queue_priority + ncpus", queue_priorities=(("slow", 10), ("fast", 100)),
-                backfill="pbs",
+                queues=("fast", "slow"), backfill="pbs",
             ),
-            "by queue_priority + ncpus, strict, backfill_depth 1",
+            "queue by queue, by queue_priority + ncpus, strict, backfill_depth 1",
         ),
     ],
 )  # fmt: skip
@@ -80,9 +94,9 @@ def test_the_scheduler_as_it_is(settings: dict[str, object], policy: SchedulerPo
     ("settings", "said"),
     [
         ({"formula": "predicted / ncpus"}, "uses predictions"),
-        ({"formula": "fairshare_perc * 2"}, "job_sort_formula is approximated by the order of arrival"),
+        ({"formula": "licences * 2"}, "job_sort_formula is approximated by the order of arrival"),
         ({"round_robin": True}, "round_robin"),
-        ({"limits": (("max_run", "[u:PBS_GENERIC=4]"),)}, "limits"),
+        ({"limits": (("max_run_soft", "[u:PBS_GENERIC=4]"),)}, "these limits are not modelled: max_run_soft"),
         ({"unmodelled": ("job_sort_key = ncpus HIGH",)}, "job_sort_key = ncpus HIGH"),
     ],
 )
@@ -96,9 +110,9 @@ def test_what_is_not_simulated_is_said(settings: dict[str, object], said: str) -
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"formula": "ncpus", "by_queue": True}, "orders each one by job_sort_formula"),
-        ({"fair_share": True, "by_queue": True}, "orders each one by fair share"),
-        ({"fair_share": True}, "fair share is simulated with equal shares"),
+        ({"fair_share": True}, "equal shares of all users of ncpus*walltime are simulated"),
+        ({"fair_share": True, "shares": FairShareSettings(usage="licences")}, "is simulated as ncpus*walltime"),
+        ({"formula": "fairshare_factor"}, "equal shares of all users"),
         ({"formula": "job_priority"}, "job_priority is 0"),
         ({"formula": "eligible_time + ncpus", "eligible_time": False}, "eligible_time_enable is off"),
     ],
@@ -110,6 +124,14 @@ def test_where_the_order_differs_is_said(settings: dict[str, object], said: str)
 
 def test_eligible_time_is_0_where_the_server_does_not_count_it() -> None:
     assert site_scheduler(site(formula="eligible_time + ncpus", eligible_time=False)).policy.formula == "0 + ncpus"
+
+
+def test_gpus_and_memory_of_all_vnodes_are_limits_where_the_scheduler_considers_them() -> None:
+    vnodes = tuple(VnodeState(name, name, "free", 16, ngpus=4, mem=2**30) for name in ("n1", "n2"))
+    gpus, memory = (RunLimit("", "o", "PBS_ALL", *each) for each in (("ngpus", 8), ("mem", 2**31)))
+    for resources, limits in ((("ncpus", "ngpus"), (gpus,)), (("ncpus", "mem"), (memory,)), ((), (gpus, memory))):
+        assert site_scheduler(replace(site(resources=resources), vnodes=vnodes)).policy.limits == limits
+    assert site_scheduler(site()).policy.limits == ()
 
 
 def test_what_the_machine_has_besides_processors_is_said() -> None:
@@ -126,7 +148,6 @@ def test_what_the_machine_has_besides_processors_is_said() -> None:
         "32 of the processors are of vnodes that are down or offline: --processors gives another size",
         "vnodes of queues are for all jobs: fast",
         "jobs get whole vnodes (sharing), but count with the processors that they request",
-        "4 GPUs are not simulated: jobs wait for processors only",
         "reservations are not simulated: 1",
     )
 

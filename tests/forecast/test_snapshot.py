@@ -1,13 +1,16 @@
 """The parts of a snapshot, read from the attributes of PBS's objects, and its file."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 
 from softwalltime.core.errors import SourceError
 from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking
-from softwalltime.measure.forecast.snapshot import AdvanceReservation, load_snapshot
+from softwalltime.measure.forecast.snapshot import AdvanceReservation, SchedulerSettings, load_snapshot
+from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from tests.forecast.states import DATA, NOW, recorded
 
 OBJECTS = json.loads((DATA / "attributes.json").read_text())
@@ -102,6 +105,44 @@ def test_sched_config_is_read_as_the_scheduler_reads_it(text: str, strict: bool)
 )
 def test_settings_that_are_not_modelled_are_kept(server: dict[str, str], text: str, unmodelled: tuple[str]) -> None:
     assert SnapshotReader([]).scheduler(server, text).unmodelled == unmodelled
+
+
+FAIR = """\
+fair_share: true ALL
+fairshare_entity: egroup
+fairshare_usage_res: "ncpus*walltime"
+fairshare_decay_time: 01:30:00
+fairshare_decay_factor: 0.75
+unknown_shares: 10
+"""
+
+
+def test_fair_share_is_read_as_the_scheduler_reads_it() -> None:
+    remarks: list[str] = []
+    reader = SnapshotReader(remarks)
+    tree = (ShareGroup("physics", "root", 30), ShareGroup("alice", "physics", 2))
+    scheduler = reader.scheduler({}, FAIR, "# comment\nphysics 50 root 30\nalice 51 physics 2\nbob 52 nobody 1\n")
+    assert scheduler.shares == FairShareSettings("egroup", "ncpus*walltime", 5400, 0.75, 10, tree)
+    assert reader.scheduler({}, "fair_share: true\n").shares == FairShareSettings(usage="cput", unknown_shares=0)
+    assert not remarks
+    restored = TypeAdapter(SchedulerSettings).validate_json(json.dumps(asdict(scheduler)))
+    assert restored == scheduler
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fairshare_entity: host", "entity: should be 'euser'"),
+        ("fairshare_decay_factor: 2", "decay_factor: should be less than 1"),
+        ("fairshare_decay_time: soon", "not a duration"),
+        ("unknown_shares: some", "unknown_shares: should be a valid integer"),
+    ],
+)
+def test_fair_share_that_pbs_would_not_take_is_left_out(line: str, said: str) -> None:
+    remarks: list[str] = []
+    assert SnapshotReader(remarks).scheduler({}, f"fair_share: true\n{line}\n").shares is None
+    assert len(remarks) == 1
+    assert said in remarks[0]
 
 
 def test_a_job_that_can_never_run_has_the_reason() -> None:

@@ -45,6 +45,11 @@ def test_each_option_is_in_the_formula(spec: str, formula: str) -> None:
     assert PowerOrder.of(str(order)) == order
 
 
+def test_fair_share_is_a_factor_below_the_age_limit() -> None:
+    plain, fair = BALANCED.formula("p"), BALANCED.formula("p", fair_share=True)
+    assert fair == f"{plain} * fairshare_perc / (fairshare_perc + fairshare_tree_usage)"
+
+
 def test_without_options_the_order_is_balanced() -> None:
     assert PowerOrder.of("powers") == PowerOrder.of("powers:") == BALANCED
 

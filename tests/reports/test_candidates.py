@@ -5,9 +5,11 @@ import pytest
 from softwalltime.measure.simulation import names
 from softwalltime.measure.simulation.engine import check
 from softwalltime.measure.simulation.policies import SchedulerPolicy, read_policies
+from softwalltime.measure.simulation.shares import FairShareSettings
 from softwalltime.predict.policy.presets import BALANCED_WAITING, HALF, HOUR, MEDIAN, PRESETS
 from softwalltime.reports.candidates import (
     BASELINES,
+    FAIR,
     Baseline,
     common_candidates,
     preset_policies,
@@ -52,25 +54,38 @@ def test_a_candidate_that_keeps_the_order_keeps_the_sites_order() -> None:
 
 
 def test_the_order_of_a_site_stays_unless_the_preset_has_one() -> None:
-    ranks = (("fast", 2), ("slow", 1))
     own = SchedulerPolicy(
-        order="formula", formula="queue_priority", queue_priorities=ranks, backfill="pbs", depth=3, minimum=600,
-        strict_ordering=False,
+        order="formula", formula="queue_priority", queue_priorities=(("fast", 2),), queues=("fast", "slow"),
+        backfill="pbs", depth=3, minimum=600, strict_ordering=False,
     )  # fmt: skip
     site = Baseline("queue by queue", own)
     assert preset_policies(site)["queue by queue"] == own
     safe, balanced = preset_policy("safe", site), preset_policy("balanced", site)
-    assert (safe.order, safe.formula, safe.queue_priorities) == ("formula", "queue_priority", ranks)
+    assert (safe.order, safe.formula, safe.queue_priorities) == ("formula", "queue_priority", (("fast", 2),))
+    assert safe.queues == ("fast", "slow")
     order = PRESETS["balanced"].order
     assert order is not None
-    assert (balanced.formula, balanced.queue_priorities) == (order.formula("predicted"), ())
+    assert (balanced.formula, balanced.queue_priorities, balanced.queues) == (order.formula("predicted"), (), ())
     assert all(one.policy.depth == 3 and one.policy.minimum == 600 for one in common_candidates(site))
     assert all(one.policy.strict_ordering for one in common_candidates(site))
+
+
+def test_where_fair_share_orders_the_jobs_an_order_has_it_as_a_factor() -> None:
+    shares = FairShareSettings("egroup")
+    site = Baseline("fair share", SchedulerPolicy(order="fairshare", fair_share=shares, backfill="pbs"))
+    assert preset_policy("safe", site).order == "fairshare"
+    ordered = [one.policy for one in common_candidates(site) if not one.keeps_order]
+    assert ordered
+    assert all(
+        policy.formula.endswith("* fairshare_perc / (fairshare_perc + fairshare_tree_usage)") for policy in ordered
+    )
+    assert all(policy.fair_share == shares for policy in ordered)
 
 
 def test_each_baseline_can_be_the_first_one() -> None:
     assert tuple(BASELINES) == names.BASELINES
     assert all(next(iter(preset_policies(usual_baseline(name)))) == name for name in BASELINES)
+    assert FAIR not in preset_policies()
     assert BASELINES["as delivered"] == SchedulerPolicy(backfill="pbs", strict_ordering=False)
     assert BASELINES["WFP"] == SchedulerPolicy(backfill="pbs", order="wfp")
 

@@ -27,6 +27,11 @@ class PlainCycle:
         priority = system.order.priorities(system.queue.array(), now).tolist()
         return [job for _, job in sorted(zip(priority, system.queue.jobs, strict=True), key=lambda pair: -pair[0])]
 
+    def _sorted_anew(self, left: deque[int], now: int) -> deque[int]:
+        if self._system.order is None or not self._system.order.changes_on_start:
+            return left
+        return deque(other for other in self._sorted(now) if other in set(left))
+
     def schedule(self, now: int, arrived: int) -> None:
         system, jobs, machine = self._system, self._system.jobs, self._system.machine
         system.running.correct(now)
@@ -49,9 +54,7 @@ class PlainCycle:
                 system.backfilled[job] = overtaken
                 corrected |= system.values.running[job] > seconds
                 calendar.occupy(job, now, now + seconds)
-                if system.order is not None and system.order.changes_on_start:
-                    left = set(ordered)
-                    ordered = deque(other for other in self._sorted(now) if other in left)
+                ordered = self._sorted_anew(ordered, now)
                 continue
             overtaken = True
             if top_jobs < self._depth:
@@ -62,6 +65,9 @@ class PlainCycle:
                     planned[job] = start
                     if system.is_late(job, now, self._guard):
                         values = system.values.limit
+                    if system.order is not None:
+                        system.order.planned(job)
+                        ordered = self._sorted_anew(ordered, now)
             marked.add(key)
         for job, start in planned.items():
             system.promise_start(job, start, now, settled=not corrected)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.simulation.engine import check, simulate
-from softwalltime.measure.simulation.orders import NAMES, Formula, compiled
+from softwalltime.measure.simulation.formula import compiled
+from softwalltime.measure.simulation.orders import NAMES, Formula
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -40,7 +41,7 @@ def priority(formula: str, waiting: str = "walltime") -> float:
         ("sqrt(ncpus) + floor(1.5) + ceil(1.5) + log10(100) + log2(8) + exp(0)", 11),
         ("eligible_time / ngpus", 0),
         ("log10(ngpus)", 0),
-        ("mem", 2**30),
+        ("mem", 2**20),
         ("3", 3),
         # Single precision, as in PBS.
         ("16777217", 16777216),
@@ -75,7 +76,7 @@ PIECES = [*"0123456789.+-*/%()<>=! ,", *(f" {name} " for name in (*NAMES, "if", 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_any_text_is_a_formula_or_an_option_error(text: str) -> None:
     try:
-        evaluate = compiled(text)
+        evaluate = compiled(text, NAMES)
     except OptionError:
         return
     with np.errstate(all="ignore"):

@@ -5,13 +5,15 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from softwalltime.measure.simulation.engine import Engine, simulate
-from softwalltime.measure.simulation.machine import Processors
+from softwalltime.measure.simulation.engine import simulate
+from softwalltime.measure.simulation.order import Order, QueueByQueue
 from softwalltime.measure.simulation.orders import ORDERS
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, jobs_of
 from tests.samples import job
 
 NOW = 5000
@@ -93,39 +95,38 @@ def test_every_order_but_those_with_tests_of_their_own_is_held_against_its_formu
     assert set(ORDERS) - set(FORMULAS) == {"fcfs", "fairshare", "formula", "powers"}
 
 
-def started(workload: Jobs, processors: int, **policy: object) -> list[str]:
-    """Ids of the jobs in order of their start."""
-    outcome = simulate(workload, processors, SchedulerPolicy(**policy))  # type: ignore[arg-type]
-    return [workload.completed[index].submission.job_id for index in np.argsort(outcome.start, kind="stable")]
+QUEUED = [
+    job("a", submitted=0, runtime=500, walltime=600, ncpus=4, queue="slow", job_id="0"),
+    job("a", submitted=10, runtime=100, walltime=300, ncpus=4, queue="slow", job_id="1"),
+    job("a", submitted=20, runtime=100, walltime=200, ncpus=4, queue="slow", job_id="2"),
+    job("a", submitted=30, runtime=100, walltime=900, ncpus=4, queue="fast", job_id="3"),
+    job("a", submitted=40, runtime=100, walltime=800, ncpus=4, queue="fast", job_id="4"),
+    job("a", submitted=50, runtime=100, walltime=100, ncpus=4, queue="elsewhere", job_id="5"),
+]
 
 
-def test_the_user_who_used_less_comes_first() -> None:
-    records = [job("heavy", submitted=0, runtime=1000, walltime=1000, ncpus=1, job_id="0")]
-    records += [job("heavy", submitted=10, runtime=100, ncpus=1, job_id="1")]
-    records += [job("light", submitted=20, runtime=100, ncpus=1, job_id="2")]
-    assert started(jobs_of(records), 1, order="fairshare") == ["0", "2", "1"]
-    assert started(jobs_of(records), 1, order="fcfs") == ["0", "1", "2"]
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ({}, ["0", "3", "4", "1", "2", "5"]),
+        ({"order": "formula", "formula": "-walltime"}, ["0", "4", "3", "2", "1", "5"]),
+        ({"order": "sjf"}, ["0", "4", "3", "2", "1", "5"]),
+    ],
+)
+@pytest.mark.parametrize("backfill", ["none", "easy", "pbs"])
+def test_queues_come_one_after_the_other(order: dict[str, str], expected: list[str], backfill: str) -> None:
+    workload = jobs_of(QUEUED)
+    policy = SchedulerPolicy(**order, queues=("fast", "slow"), backfill=backfill)
+    started = np.argsort(simulate(workload, 4, policy).start, kind="stable")
+    assert [workload.completed[index].submission.job_id for index in started] == expected
 
 
-def test_a_start_counts_at_once_with_all_that_was_requested() -> None:
-    # Both users are equal; the start of the first job makes the other user next, at the same instant.
-    records = [
-        job(user, submitted=submitted, walltime=1000, ncpus=1, job_id=name)
-        for user, submitted, name in (("a", 0, "0"), ("b", 0, "x"), ("a", 5, "1"), ("a", 5, "2"), ("b", 5, "3"))
-    ]
-    # Runtimes are equal, so both processors are free at one instant.
-    for backfill in ("none", "pbs"):
-        assert started(jobs_of(records), 2, order="fairshare", backfill=backfill)[2:4] == ["1", "3"]
+@given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.0, 1.0, 2.5, np.inf, -np.inf])), max_size=20))
+def test_an_order_holds_within_each_queue(jobs: list[tuple[int, float]]) -> None:
+    class Within(Order):
+        def priorities(self, waiting: Integers, now: int) -> Floats:
+            return np.array([jobs[index][1] for index in waiting.tolist()], np.float64)
 
-
-def test_usage_is_halved_every_day() -> None:
-    workload = jobs_of([job("a", submitted=0, runtime=1000, walltime=1000, ncpus=8)])
-    engine = Engine(workload, Processors(8, workload.processors), SchedulerPolicy(order="fairshare"))
-    engine.run()
-    usage = engine.system.order
-    assert usage is not None
-    first = np.array([0])
-    assert usage.priorities(first, 86399)[0] == -8001
-    assert usage.priorities(first, 86400)[0] == -8001 / 2
-    assert usage.priorities(first, 3 * 86400)[0] == -8001 / 8
-    assert usage.priorities(first, 100 * 86400)[0] == -1
+    order = QueueByQueue(Within(), np.array([queue for queue, _ in jobs], np.int64))
+    expected = sorted(range(len(jobs)), key=lambda index: (jobs[index][0], -jobs[index][1]))
+    assert order.ranked(np.arange(len(jobs)), 0).tolist() == expected

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from softwalltime.core.errors import UsageError
-from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, simulate
+from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, check, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
+from softwalltime.measure.simulation.run_limits import RunLimit
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
@@ -45,6 +46,43 @@ def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: Sche
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
     plain, pooled = (simulate(jobs, machine, policy) for machine in (64, Pools([64], shares, jobs.walltime)))
     assert np.array_equal(plain.start, pooled.start)
+
+
+EACH, ALL = ("u", "PBS_GENERIC"), ("o", "PBS_ALL")
+
+
+@pytest.mark.parametrize(
+    ("limits", "starts"),
+    [
+        ((), [0, 0, 0, 0, 0]),
+        ([RunLimit("", *EACH, "", 1)], [0, 100, 0, 0, 200]),
+        ([RunLimit("", *EACH, "ncpus", 4)], [0, 0, 0, 0, 100]),
+        ([RunLimit("", *EACH, "ncpus", 1)], [0, 100, 0, 0, 200]),
+        ([RunLimit("gpu", *ALL, "", 1)], [0, 0, 0, 100, 0]),
+        ([RunLimit("", *EACH, "", 1), RunLimit("", "u", "a", "", 3)], [0, 0, 0, 0, 0]),
+        ([RunLimit("", *ALL, "ngpus", 3)], [0, 0, 0, 100, 0]),
+        ([RunLimit("", *ALL, "ngpus", 9), RunLimit("", *ALL, "ngpus", 3)], [0, 0, 0, 100, 0]),
+        ([RunLimit("", *ALL, "mem", 10)], [0, 0, 0, 0, 0]),
+        ([RunLimit("", *EACH, "", 0)], [0, 0, 0, 0, 0]),
+    ],
+)
+@pytest.mark.parametrize("backfill", ["easy", "pbs"])
+def test_limits_of_a_policy(limits: list[RunLimit], starts: list[int], backfill: str) -> None:
+    records = [
+        job(user, submitted=0, runtime=100, walltime=100, ncpus=2, job_id=str(number), queue=queue, ngpus=gpus)
+        for number, (user, queue, gpus) in enumerate(
+            (("a", "q", 0), ("a", "q", 0), ("b", "gpu", 2), ("c", "gpu", 2), ("a", "q", 0))
+        )
+    ]
+    policy = SchedulerPolicy(backfill=backfill, limits=tuple(limits), strict_ordering=False)
+    check(policy)
+    assert simulate(jobs_of(records), 16, policy).start.tolist() == starts
+
+
+def test_limits_do_not_suit_every_backfilling() -> None:
+    for policy in ({"backfill": "slack"}, {"backfill": "conservative"}, {"backfill": "sjbf"}, {"order": "fairshare"}):
+        with pytest.raises(UsageError):
+            check(SchedulerPolicy(limits=(RunLimit("", *EACH, "", 1),), **policy))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("order", ["fcfs", "sjf", "xf"])

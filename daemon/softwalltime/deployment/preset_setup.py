@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from softwalltime.core.sched_config import switches
 from softwalltime.core.settings import Settings
 from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
 from softwalltime.deployment.qmgr import QmgrObject
@@ -36,7 +37,8 @@ _OFF = frozenset({"", "false"})
 class SortFormula(Requirement):
     """A job_sort_formula that uses the prediction; the site's formula is kept, unless another one is given.
 
-    Another preset's formula is replaced.  With an empty ``preset`` any formula with the resource is accepted.
+    Where fair share orders the jobs, it is a factor: beside a formula PBS's fair share decides only between equal
+    values.  Another preset's formula is replaced.  With an empty ``preset`` any formula with the resource is accepted.
     """
 
     resource: str
@@ -45,10 +47,14 @@ class SortFormula(Requirement):
 
     def state(self, settings: PbsSettings) -> RequirementState:
         now = _first(self.name, (settings.server, *settings.schedulers.values()))
-        formulas: dict[str, str] = {
-            name: preset.order.formula(self.resource) for name, preset in PRESETS.items() if preset.order
+        shared = any(any(switches(text, "fair_share")) for text in settings.readable.values())
+        formulas: dict[tuple[str, bool], str] = {
+            (name, fair): preset.order.formula(self.resource, fair_share=fair)
+            for name, preset in PRESETS.items()
+            if preset.order
+            for fair in (False, True)
         }
-        own = formulas[self.preset or RECOMMENDED]
+        own = formulas[self.preset or RECOMMENDED, shared]
         another_presets = self.preset and now != own and now in formulas.values()
         if wanted := self.chosen or (own if not now or another_presets else ""):
             return RequirementState(now, [self.change("server", now, wanted)] if wanted != now else [])

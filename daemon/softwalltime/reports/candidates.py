@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.plan_file import Plan
-from softwalltime.predict.policy.power_order import BALANCED
+from softwalltime.predict.policy.power_order import BALANCED, PowerOrder
 from softwalltime.predict.policy.presets import HALF, HOUR, PRESETS, PresetName
 from softwalltime.predict.policy.site import WALLTIME
 
@@ -16,6 +16,7 @@ CAPPED = replace(BALANCED, cap=8.0)
 """The order of balanced in which jobs longer than a working day count as equally long."""
 CAPPED_NAME = f"balanced, lengths up to {CAPPED.cap:g} h"
 TODAY = "today"
+FAIR = "fair share"
 WITHOUT_LIVE = ", live values off"
 WITH_GUARD = ", with guard"
 PREDICTORS = ("v1", "v3", "percentile", "calibrated")
@@ -30,9 +31,11 @@ BASELINES = {
     TODAY: SchedulerPolicy(backfill="pbs"),
     "as delivered": SchedulerPolicy(backfill="pbs", strict_ordering=False),
     "WFP": SchedulerPolicy(backfill="pbs", order="wfp"),
+    FAIR: SchedulerPolicy(backfill="pbs", order="fairshare"),
 }
 """What sites run, by name: PBS with strict ordering in order of arrival, PBS as delivered (it reserves nothing, so
-every job that fits starts), and WFP, which is usual on machines for wide jobs; all with walltimes."""
+every job that fits starts), WFP, which is usual on machines for wide jobs, and fair share with equal shares; all with
+walltimes."""
 _CHANGING: tuple[PresetName, ...] = ("safe", "balanced", "order")
 
 
@@ -91,7 +94,7 @@ def common_candidates(baseline: Baseline = STRICT_ARRIVAL) -> list[Candidate]:
         if guard or PRESETS[name].order
     ]
     balanced = preset_policy("balanced", baseline)
-    capped = Candidate(CAPPED_NAME, replace(balanced, formula=CAPPED.formula(RESOURCE)))
+    capped = Candidate(CAPPED_NAME, replace(balanced, formula=order_formula(CAPPED, baseline)))
     planned = [] if baseline.plan is None else [planned_candidate(baseline.plan, baseline)]
     return [*presets, capped, *(waiting_candidate(spec, baseline) for spec in PREDICTORS), *planned]
 
@@ -133,12 +136,12 @@ def chance_policy(baseline: SchedulerPolicy) -> SchedulerPolicy:
 
 
 def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, SchedulerPolicy]:
-    """Return the baselines and the presets by name, the baseline first.
+    """Return the baselines and the presets by name, the baseline first; fair share only as the baseline.
 
     A preset has its guard; another policy is the preset while live values are off.  safe is today's policy then, and
     is left out.
     """
-    usual = {name: usual_baseline(name, baseline.policy.minimum).policy for name in BASELINES}
+    usual = {name: usual_baseline(name, baseline.policy.minimum).policy for name in BASELINES if name != FAIR}
     presets = {one.name: one.policy for one in common_candidates(baseline) if one.preset != "custom"}
     return {baseline.name: baseline.policy} | usual | presets
 
@@ -160,8 +163,9 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
     return replace(
         site,
         order=site.order if order is None else "formula",
-        formula=site.formula if order is None else order.formula(RESOURCE),
+        formula=site.formula if order is None else order_formula(order, baseline),
         queue_priorities=site.queue_priorities if order is None else (),
+        queues=site.queues if order is None else (),
         strict_ordering=True,
         waiting=waiting,
         running=values.get("running") or WALLTIME,
@@ -170,6 +174,11 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         guard=guard if waiting != WALLTIME else None,
         keep_promises=LOOK if guard is not None and order is not None else None,
     )
+
+
+def order_formula(order: PowerOrder, baseline: Baseline) -> str:
+    """Return an order as the formula that the site gets; where fair share orders its jobs, it is a factor."""
+    return order.formula(RESOURCE, fair_share=baseline.policy.order == "fairshare")
 
 
 def usual_baseline(name: str = TODAY, minimum: int = MIN_SOFT_WALLTIME_S) -> Baseline:

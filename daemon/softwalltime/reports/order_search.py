@@ -15,7 +15,7 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.predict.policy.power_order import PowerOrder
 from softwalltime.predict.policy.presets import HOUR
 from softwalltime.predict.policy.site import WALLTIME
-from softwalltime.reports.candidates import RESOURCE, WITHOUT_LIVE, Baseline, Candidate, preset_policy
+from softwalltime.reports.candidates import WITHOUT_LIVE, Baseline, Candidate, order_formula, preset_policy
 from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.recommendation import (
     Recommendation,
@@ -165,7 +165,7 @@ def order_candidate(order: PowerOrder, guard: int | None, baseline: Baseline) ->
 
     :param guard: seconds; ``None``: waiting jobs keep their walltimes.
     """
-    policy = replace(preset_policy("balanced", baseline, guard), formula=order.formula(RESOURCE))
+    policy = replace(preset_policy("balanced", baseline, guard), formula=order_formula(order, baseline))
     return Candidate(f"{order}{'' if guard else WITHOUT_LIVE}", policy, own=True)
 
 

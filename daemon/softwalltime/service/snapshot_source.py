@@ -90,7 +90,9 @@ class SnapshotSource:
             vnodes=tuple(reader.vnode(*found) for found in read("vnodes").items()),
             queues=tuple(reader.queue(*found) for found in read("queues").items()),
             reservations=tuple(reservation for reservation in reservations if reservation is not None),
-            scheduler=reader.scheduler(attributes, self._text("sched_config"), unmodelled),
+            scheduler=reader.scheduler(
+                attributes, self._text("sched_config"), self._text("resource_group"), unmodelled
+            ),
             remarks=tuple(self._remarks),
         )
 

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from softwalltime.accounting.attributes import NAMES, submission_of
-from softwalltime.accounting.conversions import duration, epoch, walltime, whole
+from softwalltime.accounting.conversions import duration, epoch, size, walltime, whole
 from softwalltime.core.formatting import printable
 from softwalltime.core.sched_config import members, switches, values_of
+from softwalltime.core.validation import plain
 from softwalltime.measure.forecast.snapshot import (
     SCHED_CONFIG_UNREAD,
     AdvanceReservation,
@@ -17,8 +20,10 @@ from softwalltime.measure.forecast.snapshot import (
     SchedulerSettings,
     VnodeState,
 )
+from softwalltime.measure.simulation.shares import FairShareSettings, share_groups
 
 T = TypeVar("T")
+_SETTINGS = TypeAdapter(FairShareSettings)
 Attributes = Mapping[str, str]
 """Attributes of an object by name; a resource's name follows a dot, as in ``Resource_List.walltime``."""
 
@@ -115,6 +120,7 @@ class SnapshotReader:
             ngpus=self._get(values, "resources_available.ngpus", whole, name) or 0,
             queue=values.get("queue", ""),
             sharing=values.get("sharing", ""),
+            mem=self._get(values, "resources_available.mem", size, name) or 0,
         )
 
     def queue(self, name: str, values: Attributes) -> QueueSettings:
@@ -134,9 +140,12 @@ class SnapshotReader:
             restricted=_true(values.get("acl_user_enable")) or _true(values.get("acl_group_enable")),
         )
 
-    def scheduler(self, server: Attributes, config: str, unmodelled: Iterable[str] = ()) -> SchedulerSettings:
+    def scheduler(
+        self, server: Attributes, config: str, groups: str = "", unmodelled: Iterable[str] = ()
+    ) -> SchedulerSettings:
         """Return the settings in the attributes of server and scheduler and in the text of sched_config.
 
+        :param groups: text of resource_group.
         :param unmodelled: what else of the scheduler the model does not have.
         """
         values = {name: text for name in _NOT_MODELLED if (text := ", ".join(values_of(config, name)))} | dict(server)
@@ -169,6 +178,7 @@ class SnapshotReader:
             default_walltime=self._get(server, "resources_default.walltime", duration, "server"),
             limits=_limits(server),
             unmodelled=(*others, *unmodelled),
+            shares=self._convert("sched_config", "fair share", config or None, partial(_shares, groups=groups)),
         )
 
     def reservation(self, name: str, values: Attributes) -> AdvanceReservation | None:
@@ -178,6 +188,29 @@ class SnapshotReader:
             return None
         ncpus = self._get(values, "Resource_List.ncpus", whole, name) or 0
         return AdvanceReservation(name, start, end, ncpus, _reservation_state(values.get("reserve_state", "")))
+
+
+_FAIR_SHARE = {
+    "fairshare_entity": ("entity", "euser"), "fairshare_usage_res": ("usage", "cput"),
+    "fairshare_decay_factor": ("decay_factor", "0.5"), "unknown_shares": ("unknown_shares", "0"),
+}  # fmt: skip
+"""Options of sched_config for fair share besides the time of the decay, and PBS's defaults."""
+
+
+def _shares(config: str, groups: str) -> FairShareSettings:
+    """Return the settings of fair share.
+
+    :raises ValueError: if PBS would not take a value; says which.
+    """
+    values: dict[str, Any] = {
+        name: (values_of(config, option) or (default,))[-1] for option, (name, default) in _FAIR_SHARE.items()
+    }
+    values["decay_time"] = duration((values_of(config, "fairshare_decay_time") or ("24:00:00",))[-1])
+    try:
+        return _SETTINGS.validate_python(values | {"groups": tuple(share_groups(groups))})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ValueError(f"{first['loc'][0]}: {plain(first['msg'])}") from error
 
 
 def _listed(text: str) -> tuple[str, ...]:

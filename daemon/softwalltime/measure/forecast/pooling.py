@@ -3,63 +3,29 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import NamedTuple
+from contextlib import suppress
 
-from softwalltime.accounting.chunks import Chunks, chunks_of
+from pydantic import TypeAdapter
+
 from softwalltime.accounting.conversions import size, whole
-from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
+from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.pools import Shares, Window
+from softwalltime.measure.simulation.run_limits import (
+    ALL,
+    GENERIC,
+    JOBS,
+    Limits,
+    RunLimit,
+    amount,
+    gpus,
+    request_of,
+)
 
-JOBS = ""
-"""Resource name of limits on the number of jobs."""
-COUNTED = (JOBS, "ncpus", "ngpus", "nodect", "mem")
-"""Resources whose limits are modelled."""
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.
+_LIMIT = TypeAdapter(RunLimit)
 _OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
-_GENERIC, _ALL = "PBS_GENERIC", "PBS_ALL"
-
-
-@dataclass(frozen=True, slots=True)
-class RunLimit:
-    """A limit on running jobs: queue, entity, resource and amount.
-
-    ``queue`` is empty for the server.  ``kind`` is ``o``, ``u``, ``g`` or ``p``; ``name`` is ``PBS_ALL``,
-    ``PBS_GENERIC`` or that of a user, group or project.  ``resource`` is empty where jobs are counted.
-    """
-
-    queue: str
-    kind: str
-    name: str
-    resource: str
-    most: int
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a server, as PBS writes them; ``unread`` are the attributes that are not modelled.
-
-    A limit holds for a queue or for the whole server, and for everybody together (``o:PBS_ALL``), for each user, group
-    or project (``PBS_GENERIC``), or for one of them by name, which then replaces the generic limit for that one.
-    """
-
-    run_limits: tuple[RunLimit, ...]
-    unread: tuple[str, ...]
-
-    def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
-        """Yield the limits that hold for a job, each with the entity that shares it."""
-        project = submission.project or DEFAULT_PROJECT
-        entities = {"u": submission.user, "g": submission.group, "p": project, "o": _ALL}
-        named = {(limit.queue, limit.kind, limit.resource, limit.name) for limit in self.run_limits}
-        for limit in self.run_limits:
-            who = entities[limit.kind]
-            own = (limit.queue, limit.kind, limit.resource, who)
-            holds = limit.name == who or (limit.name == _GENERIC and own not in named)
-            if holds and limit.queue in ("", submission.queue):
-                yield limit, who
 
 
 def limits_of(snapshot: ServerSnapshot) -> Limits:
@@ -77,58 +43,15 @@ def limits_of(snapshot: ServerSnapshot) -> Limits:
 def read_limits(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
     """Yield the limits in an attribute of a queue (empty: of the server); none of one that is not modelled."""
     name, _, resource = attribute.partition(".")
-    if "soft" in name or resource not in COUNTED:
+    if "soft" in name:
         return
     old = _OLD_LIMITS.get(name)
-    for kind, who, most in [(old, _ALL if old == "o" else _GENERIC, value)] if old else _ENTRY.findall(value):
-        try:
+    for kind, who, most in [(old, ALL if old == "o" else GENERIC, value)] if old else _ENTRY.findall(value):
+        with suppress(ValueError):
             number = size(most) if resource == "mem" else whole(most)
-        except ValueError:
-            continue
-        yield RunLimit(queue, kind, who.strip("\"'"), resource, number)
-
-
-def amount(submission: Submission, resource: str) -> int:
-    """How much a job counts for a limit of this resource."""
-    if resource == "ngpus":
-        return gpus(submission)
-    amounts = {"ncpus": submission.ncpus or 1, "nodect": submission.nodect or 1, "mem": submission.mem or 0}
-    return amounts.get(resource, 1)
-
-
-def gpus(submission: Submission) -> int:
-    if submission.ngpus is not None:
-        return submission.ngpus
-    return sum(chunk.count * chunk.resources[2] for chunk in request_of(submission).chunks) if submission.select else 0
-
-
-class ResourceRequest(NamedTuple):
-    """A job's request: chunks, their arrangement (free, pack, scatter, vscatter), exclusive use of vnodes."""
-
-    chunks: tuple[Chunks, ...]
-    arrangement: str
-    exclusive: bool
-
-
-def request_of(job: Submission) -> ResourceRequest:
-    """Return a job's request; without a readable ``select``: ``nodect`` equal chunks, or chunks of one processor."""
-    totals = (job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
-    try:
-        return _request(job.select, job.place, *totals)
-    except ValueError:
-        return _request("", job.place, *totals)
-
-
-@lru_cache(maxsize=1 << 16)
-def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: int) -> ResourceRequest:
-    words = place.replace(":", " ").split()
-    arrangement = next((word for word in words if word in ("free", "pack", "scatter", "vscatter")), "free")
-    exclusive = any(word in ("excl", "exclhost") for word in words)
-    if select:
-        return ResourceRequest(chunks_of(select), arrangement, exclusive)
-    count = nodect if 1 < nodect <= ncpus else ncpus
-    per_chunk = (-(-ncpus // count), mem // count, -(-ngpus // count))
-    return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
+            yield _LIMIT.validate_python(
+                {"queue": queue, "kind": kind, "name": who.strip("\"'"), "resource": resource, "most": number}
+            )
 
 
 _DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep|maintenance)|(?<!-)\bbusy", re.IGNORECASE)

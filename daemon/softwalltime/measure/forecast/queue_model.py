@@ -7,7 +7,7 @@ from typing import Final
 from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
-from softwalltime.measure.forecast.site_scheduler import scheduler_policy, unsupported, usable_formula
+from softwalltime.measure.forecast.site_scheduler import queues_in_turn, scheduler_policy, unsupported, usable_formula
 from softwalltime.measure.forecast.snapshot import (
     DELAYED,
     QUEUED,
@@ -158,10 +158,12 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
     formula = usable_formula(snapshot.scheduler)
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
-    waiting.sort(key=_place(snapshot, by_queue=bool(snapshot.scheduler.by_queue and not formula)))
+    waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
+    if formula:
+        policy = replace(policy, queues=queues_in_turn(snapshot))
     processors = tuple(pooling.held(job) for job in live)
     shares = tuple(pooling.shares(job.submission, count) for job, count in zip(live, processors, strict=True))
     model = QueueModel(
@@ -218,13 +220,13 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
 
 
-def _place(snapshot: ServerSnapshot, *, by_queue: bool) -> Callable[[LiveJob], tuple[int, int, int]]:
+def _place(snapshot: ServerSnapshot) -> Callable[[LiveJob], tuple[int, int]]:
     """Return a sort key for jobs in order of arrival: queue by queue where the scheduler goes so; delayed ones last."""
-    places = {queue.name: (-queue.priority, index) for index, queue in enumerate(snapshot.queues) if by_queue}
+    places = {name: index for index, name in enumerate(queues_in_turn(snapshot))}
 
-    def key(job: LiveJob) -> tuple[int, int, int]:
+    def key(job: LiveJob) -> tuple[int, int]:
         later = job.execution_time if job.state == DELAYED and job.execution_time is not None else 0
-        return max(later - snapshot.taken, 0), *places.get(job.submission.queue, (0, len(snapshot.queues)))
+        return max(later - snapshot.taken, 0), places.get(job.submission.queue, len(places))
 
     return key
 

@@ -1,14 +1,19 @@
 """Derive the site's scheduler, as a policy of the simulator, and its machine from a snapshot of the PBS server."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.forecast.pooling import Pooling, is_up
 from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
-from softwalltime.measure.simulation.orders import compiled
+from softwalltime.measure.simulation.fair_share import USAGE_NAMES
+from softwalltime.measure.simulation.formula import compiled, names_in
+from softwalltime.measure.simulation.orders import FAIR_SHARE_NAMES, NAMES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.run_limits import ALL, RunLimit
+from softwalltime.measure.simulation.shares import FairShareSettings
 
 _ELIGIBLE_TIME = re.compile(r"\beligible_time\b")
 EXPRESS = 150
@@ -19,20 +24,23 @@ _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "e
 """Entries of ``resources`` in sched_config that are modelled or can be ignored safely."""
 
 
-def usable_formula(scheduler: SchedulerSettings) -> str:
-    """The site's job_sort_formula; empty where the simulator cannot evaluate it."""
-    if _fault(scheduler.formula):
+def usable_formula(scheduler: SchedulerSettings, *, with_usage: bool = False) -> str:
+    """The site's job_sort_formula; empty where the simulator cannot evaluate it.
+
+    :param with_usage: whether the usage of each user is known, or counted from the begin of a log on.
+    """
+    if _fault(scheduler.formula, (*NAMES, *FAIR_SHARE_NAMES) if with_usage else NAMES):
         return ""
     # PBS's eligible_time is 0 while eligible_time_enable is off.
     return scheduler.formula if scheduler.eligible_time else _ELIGIBLE_TIME.sub("0", scheduler.formula)
 
 
-def _fault(formula: str) -> str:
-    """Why a formula cannot be evaluated; empty if it can, or there is none."""
+def _fault(formula: str, names: Collection[str]) -> str:
+    """Why a formula of these names cannot be evaluated; empty if it can, or there is none."""
     if not formula:
         return ""
     try:
-        compiled(formula)
+        compiled(formula, names)
     except OptionError as error:
         return str(error)
     return ""
@@ -40,7 +48,7 @@ def _fault(formula: str) -> str:
 
 def _order(scheduler: SchedulerSettings, *, every_queue: bool) -> Iterator[str]:
     """Yield remarks on the order of the jobs."""
-    fault = _fault(scheduler.formula)
+    fault = _fault(scheduler.formula, (*NAMES, *FAIR_SHARE_NAMES) if every_queue else NAMES)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
     if fault:
         yield f"job_sort_formula is approximated by the order of arrival: {fault}"
@@ -48,13 +56,10 @@ def _order(scheduler: SchedulerSettings, *, every_queue: bool) -> Iterator[str]:
         yield "eligible_time_enable is off: eligible_time is 0 in job_sort_formula, as in PBS"
     if scheduler.fair_share and every_queue and order == "the order of arrival":
         order = "fair share"
-        yield "fair share is simulated with equal shares of all users, by processor time that is halved each day"
     elif scheduler.fair_share:
         yield f"fair share is on: the order is approximated by {order}"
     if scheduler.round_robin:
         yield f"round_robin is on: the order is approximated by {order}"
-    elif scheduler.by_queue and order != "the order of arrival":
-        yield f"by_queue is on: PBS goes queue by queue and orders each one by {order}; here they are one queue"
 
 
 def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool = False) -> list[str]:
@@ -96,10 +101,19 @@ def _machine(snapshot: ServerSnapshot) -> Iterator[str]:
         yield f"vnodes of queues are for all jobs: {', '.join(bound)}"
     if any("excl" in vnode.sharing and not vnode.sharing.startswith("ignore") for vnode in vnodes):
         yield "jobs get whole vnodes (sharing), but count with the processors that they request"
-    if gpus := sum(vnode.ngpus for vnode in vnodes):
-        yield f"{gpus:,} GPUs are not simulated: jobs wait for processors only"
     if snapshot.reservations:
         yield f"reservations are not simulated: {len(snapshot.reservations):,}"
+
+
+def _machine_limits(snapshot: ServerSnapshot) -> Iterator[RunLimit]:
+    """Yield what all vnodes have of GPUs and memory together, where the scheduler considers them."""
+    considered = snapshot.scheduler.resources or ("ngpus", "mem")
+    totals: dict[Literal["ngpus", "mem"], int] = {
+        "ngpus": sum(vnode.ngpus for vnode in snapshot.vnodes), "mem": sum(vnode.mem for vnode in snapshot.vnodes),
+    }  # fmt: skip
+    for resource, total in totals.items():
+        if total and resource in considered:
+            yield RunLimit("", "o", ALL, resource, total)
 
 
 _PREDICTION = re.compile(r"\b(predicted|soft_walltime)\b")
@@ -127,7 +141,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     pooling = Pooling(snapshot)
     # All queues: past jobs may have been in any of them.
     remarks = [*snapshot.remarks, *unsupported(snapshot, pooling, every_queue=True), *_machine(snapshot)]
-    formula = usable_formula(scheduler)
+    formula = usable_formula(scheduler, with_usage=True)
     if "job_priority" in formula:
         remarks.append("job_priority is 0 in job_sort_formula: accounting logs do not hold it")
     if _PREDICTION.search(formula):
@@ -136,17 +150,34 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     policy = scheduler_policy(scheduler, formula)
     if scheduler.fair_share and not formula:
         policy = replace(policy, order="fairshare")
-    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
-    if scheduler.by_queue and not formula and not scheduler.fair_share and len(queues) > 1:
-        ranks = tuple((queue.name, len(queues) - rank) for rank, queue in enumerate(queues))
-        policy = replace(policy, order="formula", formula="queue_priority", queue_priorities=ranks)
-    elif "queue_priority" in formula:
+    if policy.order == "fairshare" or (formula and not names_in(formula).isdisjoint(FAIR_SHARE_NAMES)):
+        shares, remark = _shares(scheduler)
+        policy = replace(policy, fair_share=shares)
+        remarks += [remark] * bool(remark)
+    policy = replace(policy, queues=queues_in_turn(snapshot))
+    if "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
-    if pooling.limits.run_limits:
-        remarks.append("limits on running jobs are not simulated")
+    policy = replace(policy, limits=(*pooling.limits.run_limits, *_machine_limits(snapshot)))
     processors = sum(vnode.ncpus for vnode in snapshot.vnodes)
     return SiteScheduler(_name(policy), policy, processors, default_walltimes(snapshot), tuple(remarks))
+
+
+def queues_in_turn(snapshot: ServerSnapshot) -> tuple[str, ...]:
+    """Return the queues in the order in which the scheduler goes through them; empty if they are one queue to it."""
+    queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
+    in_turn = snapshot.scheduler.by_queue and not snapshot.scheduler.round_robin and len(queues) > 1
+    return tuple(queue.name for queue in queues) if in_turn else ()
+
+
+def _shares(scheduler: SchedulerSettings) -> tuple[FairShareSettings | None, str]:
+    """Return the settings of fair share as they can be simulated, and a remark on what differs."""
+    shares, usual = scheduler.shares, FairShareSettings()
+    if shares is None:
+        return None, f"fair share: its options are unknown, equal shares of all users of {usual.usage} are simulated"
+    if fault := _fault(shares.usage, USAGE_NAMES):
+        return replace(shares, usage=usual.usage), f"fairshare_usage_res is simulated as {usual.usage}: {fault}"
+    return shares, ""
 
 
 def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:
@@ -169,10 +200,9 @@ def _name(policy: SchedulerPolicy) -> str:
     >>> _name(SchedulerPolicy(backfill="pbs", strict_ordering=False))
     'order of arrival, not strict'
     """
-    if policy.formula == "queue_priority" and policy.queue_priorities:
-        order = "queue by queue"
-    else:
-        order = {"fcfs": "order of arrival", "fairshare": "fair share"}.get(policy.order, f"by {policy.formula}")
+    order = {"fcfs": "order of arrival", "fairshare": "fair share"}.get(policy.order, f"by {policy.formula}")
+    if policy.queues:
+        order = f"queue by queue, {order}"
     if not policy.strict_ordering:
         return f"{order}, not strict"
     return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth or 1}"

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from softwalltime.accounting.queue_limits import OTHERS
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import Submission
+from softwalltime.measure.simulation.shares import FairShareSettings
 
 FORMAT: Literal[1] = 1
 """Number of the file format; another version of this program with another number refuses the file."""
@@ -75,7 +76,7 @@ class LiveJob:
 
 @dataclass(frozen=True, slots=True)
 class VnodeState:
-    """A vnode: what it has (0 where unknown), and its state as PBS writes it (``free,offline``).
+    """A vnode: what it has (0 where unknown; memory in bytes), and its state as PBS writes it (``free,offline``).
 
     ``sharing`` says whether jobs get it as a whole.
     """
@@ -87,6 +88,7 @@ class VnodeState:
     ngpus: Annotated[int, Field(ge=0)] = 0
     queue: str = ""
     sharing: str = ""
+    mem: Annotated[int, Field(ge=0)] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class SchedulerSettings:
     """The scheduler's relevant settings; ``None``: could not be read.
 
     ``limits`` are the server's, as (name, value).  ``resources`` is that line of sched_config.  ``unmodelled`` are
-    settings that the model does not have, each as text.
+    settings that the model does not have, each as text.  ``shares``: of fair share; ``None`` where an entity or a value
+    of its options cannot be read.
     """
 
     scheduling: bool = True
@@ -144,6 +147,7 @@ class SchedulerSettings:
     default_walltime: int | None = None
     limits: tuple[tuple[str, str], ...] = ()
     unmodelled: tuple[str, ...] = ()
+    shares: FairShareSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

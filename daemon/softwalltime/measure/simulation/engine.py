@@ -17,6 +17,7 @@ from softwalltime.measure.simulation.backfilling import DISCIPLINES
 from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.pools import limited
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
 from softwalltime.measure.simulation.system_state import SystemState, named
@@ -152,6 +153,7 @@ class Engine:
                 system.submit(range(first, next_job), now)
             if now == tick:
                 self._estimate_anew(now)
+            system.begin_cycle(now)
             if queue.jobs:
                 schedule(now, arrived)
                 while awaited and started[awaited[-1]] >= 0:
@@ -177,7 +179,8 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
 
     :raises UsageError: if it names something that does not exist, or has a setting that its kind does not use.
     """
-    Engine(jobs_of([]), Processors(1, ()), policy, predictors)
+    jobs = jobs_of([])
+    Engine(jobs, machine_of(jobs, 1, policy), policy, predictors)
     if policy.formula and policy.order != "formula":
         raise OptionError(f"a formula is for the order formula, and the order is {policy.order}")
     if policy.kill_at_estimate and policy.live is not None:
@@ -206,5 +209,10 @@ def simulate(
     :param machine: how many processors there are, or an empty machine.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
-    made = Processors(machine, jobs.processors) if isinstance(machine, int) else machine
+    made = machine_of(jobs, machine, policy) if isinstance(machine, int) else machine
     return Engine(jobs, made, policy, predictors).run(progress)
+
+
+def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
+    """Return an empty machine on which the limits of the policy hold."""
+    return limited(jobs, processors, policy.limits) if policy.limits else Processors(processors, jobs.processors)

@@ -8,5 +8,5 @@ SHAKES = ("week", "jitter")
 """Kinds of shaken workloads (:mod:`softwalltime.measure.simulation.shaking`)."""
 CLASSES = ("runtime", "size", "queue", "user", "month")
 """What jobs can be classified by, for separate figures."""
-BASELINES = ("today", "as delivered", "WFP")
+BASELINES = ("today", "as delivered", "WFP", "fair share")
 """The keys of :data:`softwalltime.reports.candidates.BASELINES`."""

@@ -17,7 +17,9 @@ class Order(ABC):
     """An order other than first come, first served: the highest priority first, ties by earlier submission."""
 
     changes_on_start: bool = False
-    """Whether a start changes priorities at that instant; such an order is notified of starts and ends."""
+    """Whether a start, or a plan for one, changes priorities at that instant."""
+    counts_usage: bool = False
+    """Whether it is notified of cycles, starts and ends, because priorities depend on what was used."""
     fixed: bool = False
     """Whether a job's priority stays as at its submission while its values stay."""
 
@@ -29,14 +31,73 @@ class Order(ABC):
         """Return these jobs, the highest priority first; jobs of equal priority keep their order."""
         return waiting[np.argsort(-self.priorities(waiting, now), kind="stable")]
 
-    def started(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
+    def begin_cycle(self, now: int) -> None:  # noqa: B027  # most orders need not know
+        """Note the begin of a scheduling pass."""
+
+    def planned(self, job: int) -> None:  # noqa: B027  # most orders need not know
+        """Note that a job has become a top job in this pass."""
+
+    def started(self, job: int) -> None:  # noqa: B027  # most orders need not know
         """Note the start of a job."""
 
     def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
         """Note the end of a job."""
 
 
-class PlacesFirst(Order):
+class _OrderWithin(Order):
+    """Jobs ordered by something else first, and then by another order."""
+
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        self.changes_on_start, self.counts_usage = order.changes_on_start, order.counts_usage
+
+    def begin_cycle(self, now: int) -> None:
+        self._order.begin_cycle(now)
+
+    def planned(self, job: int) -> None:
+        self._order.planned(job)
+
+    def started(self, job: int) -> None:
+        self._order.started(job)
+
+    def ended(self, job: int, now: int) -> None:
+        self._order.ended(job, now)
+
+
+class Arrival(Order):
+    """First come, first served."""
+
+    fixed = True
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        return np.zeros(len(waiting))
+
+
+class QueueByQueue(_OrderWithin):
+    """Another order in each queue, one queue after the other, as with PBS's by_queue.
+
+    :param queue_of: the position of each job's queue.
+    """
+
+    def __init__(self, order: Order, queue_of: Integers) -> None:
+        super().__init__(order)
+        self._queue_of = queue_of
+        self.fixed = isinstance(order, Arrival)
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        queues = self._queue_of[waiting]
+        if self.fixed:
+            return -queues.astype(np.float64)
+        within = self._order.priorities(waiting, now)
+        order = np.lexsort((-within, queues))
+        queues, within = queues[order], within[order]
+        differs = (queues[1:] != queues[:-1]) | (within[1:] != within[:-1])
+        ranks = np.empty(len(waiting))
+        ranks[order] = np.concatenate(([0], np.cumsum(differs)))[: len(waiting)]
+        return -ranks
+
+
+class PlacesFirst(_OrderWithin):
     """Another order, in which the jobs that have a place come first, of several the one submitted first.
 
     A job has a place from a planned start on that is the first one or differs from the one before, as in
@@ -46,8 +107,7 @@ class PlacesFirst(Order):
     """
 
     def __init__(self, order: Order, jobs: int, least_age: int | None) -> None:
-        self._order = order
-        self.changes_on_start = order.changes_on_start
+        super().__init__(order)
         self._least_age = least_age
         self._planned: dict[int, int] = {}
         self._placed = np.zeros(jobs, np.bool_)
@@ -68,14 +128,8 @@ class PlacesFirst(Order):
         priorities[self._placed[waiting]] = np.inf
         return priorities
 
-    def started(self, job: int, now: int) -> None:
-        self._order.started(job, now)
-
     def leave(self, job: int) -> None:
         self._planned.pop(job, None)
-
-    def ended(self, job: int, now: int) -> None:
-        self._order.ended(job, now)
 
 
 def best_first(jobs: Integers, priorities: Floats) -> Iterator[Integers]:

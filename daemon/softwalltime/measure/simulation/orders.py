@@ -1,15 +1,17 @@
 """Queue orders: the priority of each waiting job; the highest comes first, ties go to the earlier submission."""
 
-import ast
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import partial
 
 import numpy as np
 
 from softwalltime.core.errors import OptionError
-from softwalltime.measure.simulation.order import Order
+from softwalltime.measure.simulation.fair_share import CountedUsage, FairShare
+from softwalltime.measure.simulation.formula import Environment, compiled, names_in
+from softwalltime.measure.simulation.order import Arrival, Order, QueueByQueue
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.shares import FairShareSettings
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 from softwalltime.predict.policy.power_order import NAME as POWERS
 from softwalltime.predict.policy.power_order import OLDEST_FIRST, PowerOrder
@@ -21,33 +23,10 @@ NAMES = (
 """Names that a formula may use.
 
 ``eligible_time``: seconds waited.  ``soft_walltime``: the waiting value, 0 where it is the walltime.  ``predicted``:
-the ordering value.  ``mem`` in bytes.  Priorities of queues come from the policy; what is not recorded is 0.
+the ordering value.  ``mem`` in KiB, as in PBS.  Priorities of queues come from the policy; what is not recorded is 0.
 """
-_MAX_FORMULA_CHARS = 2000
-Column = Floats | float
-Environment = dict[str, Column]
-Compiled = Callable[[Environment], Column]
-
-_OPERATORS: dict[type[ast.AST], Callable[..., Column]] = {
-    ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide, ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod, ast.Pow: np.power, ast.USub: np.negative, ast.UAdd: np.positive,
-    ast.Lt: np.less, ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal,
-    ast.NotEq: np.not_equal, ast.Not: lambda value: np.equal(value, 0),
-    ast.And: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), a, b), parts),
-    ast.Or: lambda *parts: reduce(lambda a, b: np.where(np.equal(a, 0), b, a), parts),
-}  # fmt: skip
-# Function, least and greatest number of arguments.
-_FUNCTIONS: dict[str, tuple[Callable[..., Column], int, int]] = {
-    "abs": (np.abs, 1, 1), "ceil": (np.ceil, 1, 1), "floor": (np.floor, 1, 1), "round": (np.round, 1, 1),
-    "sqrt": (np.sqrt, 1, 1), "exp": (np.exp, 1, 1), "log": (np.log, 1, 1), "log10": (np.log10, 1, 1),
-    "log2": (np.log2, 1, 1), "pow": (np.power, 2, 2), "float": (lambda value: value, 1, 1), "int": (np.trunc, 1, 1),
-    "min": (lambda *values: reduce(np.minimum, values), 2, 20),
-    "max": (lambda *values: reduce(np.maximum, values), 2, 20),
-}  # fmt: skip
-
-
-def _chosen(test: Column, body: Column, orelse: Column) -> Floats:
-    return np.where(np.equal(test, 0), orelse, body)
+FAIR_SHARE_NAMES = ("fairshare_perc", "fair_share_perc", "fairshare_tree_usage", "fairshare_factor")
+"""Names of PBS's fair share, which need the usage so far."""
 
 
 class Formula(Order):
@@ -60,9 +39,10 @@ class Formula(Order):
         """:raises OptionError: if the policy has no formula, or its formula cannot be evaluated."""
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
-        self._evaluate = compiled(policy.formula)
-        self._names = {node.id for node in ast.walk(ast.parse(policy.formula.strip())) if isinstance(node, ast.Name)}
-        self.fixed = "eligible_time" not in self._names
+        self._evaluate = compiled(policy.formula, (*NAMES, *FAIR_SHARE_NAMES))
+        self._names = names_in(policy.formula)
+        self.counts_usage = not self._names.isdisjoint(FAIR_SHARE_NAMES)
+        self.fixed = "eligible_time" not in self._names and not self.counts_usage
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
@@ -72,8 +52,12 @@ class Formula(Order):
         self._columns = {
             "walltime": values.limit_array.astype(np.float64), "ncpus": np.array(jobs.processors, np.float64),
             "queue_priority": priorities[:, 0], "job_priority": priorities[:, 1],
-            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus", "mem")},
+            **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus")},
+            "mem": np.ceil(jobs.completed.numbers("mem", 0) / 1024),
         }  # fmt: skip
+        if self.counts_usage:
+            self._usage = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
+            self._node = self._usage.entity_node()[self._usage.leaf]
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         names = self._names
@@ -85,6 +69,8 @@ class Formula(Order):
             environment["soft_walltime"] = np.where(value < self._columns["walltime"][waiting], value, 0.0)
         if "predicted" in names:
             environment["predicted"] = self._values.ordering[waiting]
+        if self.counts_usage:
+            environment |= self._fair_share(waiting)
         with np.errstate(all="ignore"):
             priorities = np.asarray(self._evaluate(environment), np.float64)
             if not (finite := np.isfinite(priorities)).all():
@@ -92,115 +78,27 @@ class Formula(Order):
             single = priorities.astype(np.float32).astype(np.float64)
         return single if single.shape == waiting.shape else np.full(waiting.shape, single)
 
+    def _fair_share(self, waiting: Integers) -> Environment:
+        node = self._node[waiting]
+        share, usage = self._usage.percentage[node], self._usage.factors()[node]
+        with np.errstate(divide="ignore"):
+            factor = np.where(share > 0, 2.0 ** -(usage / share), 0.0)
+        # PBS hands them to Python with six decimals.
+        share, usage, factor = (np.round(column, 6) for column in (share, usage, factor))
+        return dict(zip(FAIR_SHARE_NAMES, (share, share, usage, factor), strict=True))
 
-def compiled(text: str) -> Compiled:
-    """A function that evaluates the formula for columns of jobs; only what is listed above can be called.
+    def begin_cycle(self, now: int) -> None:
+        self._usage.begin_cycle(now)
 
-    :raises OptionError: if it is not an expression, or holds anything but what is allowed; says what.
-    """
-    try:
-        if len(text) > _MAX_FORMULA_CHARS:
-            raise OptionError(f"the formula is longer than {_MAX_FORMULA_CHARS:,} characters")
-        return _compiled(ast.parse(text.strip(), mode="eval").body)
-    except (SyntaxError, ValueError) as error:
-        raise OptionError(f"formula {text!r}: not an expression: {error}") from error
-    except OverflowError as error:
-        raise OptionError("the formula holds a number that is too large") from error
-    except (RecursionError, MemoryError) as error:
-        raise OptionError("the formula is nested too deeply") from error
-
-
-def _compiled(node: ast.expr) -> Compiled:
-    match node:
-        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            value = np.float64(number)
-            return lambda _: value
-        case ast.Name(id=name) if name in NAMES:
-            return lambda environment: environment[name]
-        case ast.Name(id=name):
-            raise OptionError(f"the formula names {name!r}; it may name {', '.join(NAMES)}")
-        case ast.BinOp(left=left, op=operator, right=right) if type(operator) in _OPERATORS:
-            return _applied(_OPERATORS[type(operator)], [left, right])
-        case ast.UnaryOp(op=operator, operand=operand) if type(operator) in _OPERATORS:
-            return _applied(_OPERATORS[type(operator)], [operand])
-        case ast.BoolOp(op=operator, values=values):
-            return _applied(_OPERATORS[type(operator)], values)
-        case ast.Compare(left=left, ops=[operator], comparators=[right]) if type(operator) in _OPERATORS:
-            return _applied(_OPERATORS[type(operator)], [left, right])
-        case ast.IfExp(test=test, body=body, orelse=orelse):
-            return _applied(_chosen, [test, body, orelse])
-        case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]) if name in _FUNCTIONS:
-            function, least, most = _FUNCTIONS[name]
-            if not least <= len(arguments) <= most:
-                raise OptionError(f"the formula calls {name} with {len(arguments)} arguments")
-            return _applied(function, arguments)
-    raise OptionError(
-        f"the formula holds {ast.unparse(node)!r}, which is not allowed: numbers, names, arithmetic, comparisons, "
-        f"and, or, not, conditions, {', '.join(_FUNCTIONS)}"
-    )
-
-
-def _applied(function: Callable[..., Column], operands: list[ast.expr]) -> Compiled:
-    parts = [_compiled(operand) for operand in operands]
-    return lambda environment: np.asarray(function(*(part(environment) for part in parts)), np.float64)
-
-
-DECAY_TIME = 86400
-DECAY_FACTOR = 0.5
-"""PBS's defaults of fairshare_decay_time and fairshare_decay_factor."""
-_MIN_USAGE = 1.0
-AGE = 3600
-"""Seconds that the expansion factor adds to a wait."""
-
-
-class FairShare(Order):
-    """Least usage first, with equal shares for all users.
-
-    Usage is processors x seconds run (``fairshare_usage_res: ncpus*walltime``), halved every 24 h, but not below 1.  A
-    running job counts with all that it requested (OpenPBS, fairshare.cpp: ``decay_fairshare_tree``,
-    ``update_usage_on_run``).  EASY ranks its candidates once in a pass.
-    """
-
-    changes_on_start = True
-
-    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
-        users: dict[str, int] = {}
-        self._user = np.array([users.setdefault(user, len(users)) for user in jobs.completed.values("user")], np.int64)
-        self._processors = np.array(jobs.processors, np.float64)
-        self._requested = self._processors * values.limit_array
-        self._usage = np.full(len(users), _MIN_USAGE)
-        self._running = np.zeros(len(users))
-        self._rate = np.zeros(len(users))
-        self._now = jobs.submitted[0] if len(jobs) else 0
-        self._decay = self._now + DECAY_TIME
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        self._advance(now)
-        user = self._user[waiting]
-        return -(self._usage[user] + self._running[user])
-
-    def started(self, job: int, now: int) -> None:
-        self._count(job, 1, now)
+    def started(self, job: int) -> None:
+        self._usage.started(job)
 
     def ended(self, job: int, now: int) -> None:
-        """Replace the job's request by its usage, which :meth:`_advance` has counted."""
-        self._count(job, -1, now)
+        self._usage.ended(job, now)
 
-    def _count(self, job: int, sign: int, now: int) -> None:
-        self._advance(now)
-        user = self._user[job]
-        self._rate[user] += sign * self._processors[job]
-        self._running[user] += sign * self._requested[job]
 
-    def _advance(self, now: int) -> None:
-        while self._decay <= now:
-            self._usage += self._rate * (self._decay - self._now)
-            self._usage = np.maximum(self._usage * DECAY_FACTOR, _MIN_USAGE)
-            self._now = self._decay
-            self._decay += DECAY_TIME
-        if now > self._now:
-            self._usage += self._rate * (now - self._now)
-            self._now = now
+AGE = 3600
+"""Seconds that the expansion factor adds to a wait."""
 
 
 class ColumnOrder(Order):
@@ -296,4 +194,9 @@ def order_of(jobs: Jobs, values: Values, policy: SchedulerPolicy) -> Order | Non
     if colon and name != POWERS:
         raise OptionError(f"{policy.order!r}: the order {name} has no options")
     make = ORDERS[name]
-    return make and make(jobs, values, policy)
+    order = make and make(jobs, values, policy)
+    if not policy.queues:
+        return order
+    positions = {queue: position for position, queue in enumerate(policy.queues)}
+    queue_of = [positions.get(queue or "", len(positions)) for queue in jobs.completed.values("queue")]
+    return QueueByQueue(order or Arrival(), np.array(queue_of, np.int64))

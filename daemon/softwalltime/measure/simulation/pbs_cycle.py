@@ -17,7 +17,8 @@ class PbsCycle:
     """One cycle of pbs_sched (OpenPBS, src/scheduler: fifo.cpp, job_info.cpp, simulate.cpp).
 
     1. A running job is planned to end at its start + soft walltime, or whole multiples of it (:mod:`corrections`).
-    2. The jobs are sorted, after each start anew where that changes the order (fair share).  For each one in order:
+    2. The jobs are sorted, anew after each start and each top job where that changes the order (fair share).  For each
+       one in order:
        a class of jobs that was found not runnable is skipped: same walltime and resources, whatever the soft walltime,
        unless ``soft_walltime`` is among the ``resources`` of sched_config (``classes_by_value``);
        a job runs if it fits now and until now + its value, with what is planned for top jobs;
@@ -78,9 +79,12 @@ class PbsCycle:
                 elif cycle.top_jobs == self._depth:
                     cycle.mark(job)
                 else:
-                    cycle.plan(job)
+                    planned = cycle.plan(job)
                     if cycle.top_jobs == self._depth and not every_job:
                         return
+                    if planned and self._resorts:
+                        sort = True
+                        break
 
     def _in_order(self, cycle: "_Cycle") -> Iterable[list[int]]:
         system = self._system
@@ -198,13 +202,13 @@ class _Cycle:
             return int(jobs[0])
         return int(jobs[order.priorities(jobs, self.now).argmax()])
 
-    def plan(self, job: int) -> None:
-        """Make a job that does not fit a top job, if it ever fits, and mark its class."""
+    def plan(self, job: int) -> bool:
+        """Make a job that does not fit a top job and mark its class; return whether it ever fits."""
         system, seconds = self._system, self._values[job]
         self.mark(job)
         start = self._calendar.earliest(job, seconds)
         if start == FOREVER:
-            return
+            return False
         self.top_jobs += 1
         self._last_top_job = job
         self._calendar.occupy(job, start, start + seconds)
@@ -212,6 +216,9 @@ class _Cycle:
         if system.is_late(job, self.now, self._guard):
             self._values, self._values_array = system.values.limit, system.values.limit_array
             self._class = self._classes.by_limit
+        if system.order is not None:
+            system.order.planned(job)
+        return True
 
     def promise(self) -> None:
         for job, start in self._planned:

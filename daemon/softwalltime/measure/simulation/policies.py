@@ -10,6 +10,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.validation import hint, plain, read_toml
+from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.shares import FairShareSettings
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make
@@ -100,6 +102,13 @@ class SchedulerPolicy:
     """Expression of the order formula."""
     queue_priorities: tuple[tuple[str, int], ...] = ()
     """Priorities of queues for the formula, as pairs; other queues have 0."""
+    limits: tuple[RunLimit, ...] = ()
+    """Limits on running jobs, of the backfillings none, easy and pbs."""
+    queues: tuple[str, ...] = ()
+    """Queues that the scheduler goes through one after the other (by_queue), others last; none: all are one queue."""
+    fair_share: FairShareSettings | None = None
+    """Entities, shares and decay of the order fairshare, and of a formula with terms of fair share; null: equal shares
+    of users."""
     strict_ordering: bool = True
     """PBS's strict_ordering."""
     classes_by_value: bool = False
@@ -150,10 +159,11 @@ def policy_of(values: dict[str, Any], where: str, predictors: Collection[str] = 
         policy = _ADAPTER.validate_python(values)
     except ValidationError as error:
         first = error.errors()[0]
-        key = str(first["loc"][0]) if first["loc"] else ""
+        key = ".".join(map(str, first["loc"]))
         if first["type"] in ("unexpected_keyword_argument", "extra_forbidden"):
-            raise OptionError(f"{where}: unknown key {key}; {hint(key, asdict(SchedulerPolicy()))}") from error
-        raise OptionError(f"{where}: {key} = {values.get(key)!r}: {plain(first['msg'])}") from error
+            known = asdict(FairShareSettings() if "." in key else SchedulerPolicy())
+            raise OptionError(f"{where}: unknown key {key}; {hint(key.rpartition('.')[2], known)}") from error
+        raise OptionError(f"{where}: {key} = {first['input']!r}: {plain(first['msg'])}") from error
     for spec in (policy.waiting, policy.running, policy.ordering):
         if is_distorted(spec):
             distortion(spec)

@@ -15,7 +15,8 @@ from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
 from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.simulated_jobs import Integers
+from softwalltime.measure.simulation.run_limits import Limits, RunLimit, amount
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
 
 Shares = tuple[tuple[int, int], ...]
@@ -122,6 +123,23 @@ class Pools:
     def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PoolCalendar":
         self.advance(now)
         return PoolCalendar(self, now, list(ends))
+
+
+def limited(jobs: Jobs, processors: int, run_limits: Sequence[RunLimit]) -> Pools:
+    """Return a machine on which limits on running jobs hold; a job above a limit counts as much as the limit."""
+    limits, capacities, pools = Limits(tuple(run_limits), ()), [processors], dict[tuple[str, ...], int]()
+    shares = []
+    for job, size in zip(jobs.completed, jobs.processors, strict=True):
+        amounts = {}
+        for limit, who in limits.of(job.submission):
+            pool = pools.setdefault((limit.queue, limit.kind, limit.resource, who), len(capacities))
+            if pool == len(capacities):
+                capacities.append(limit.most)
+            capacities[pool] = min(capacities[pool], limit.most)
+            if count := min(amount(job.submission, limit.resource), limit.most):
+                amounts[pool] = count
+        shares.append(((0, size), *sorted(amounts.items())))
+    return Pools(capacities, shares, jobs.walltime)
 
 
 class PoolCalendar(Calendar):

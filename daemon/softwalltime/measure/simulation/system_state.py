@@ -64,7 +64,7 @@ class SystemState:
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
             self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
-        self._usage = self.order if self.order is not None and self.order.changes_on_start else None
+        self._usage = self.order if self.order is not None and self.order.counts_usage else None
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
         """Let a job run that started before ``now``, at ``start``; it is planned to end at its start + value."""
@@ -76,7 +76,11 @@ class SystemState:
         heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
         self.running.add(job, start + value)
         if self._usage is not None:
-            self._usage.started(job, now)
+            self._usage.started(job)
+
+    def begin_cycle(self, now: int) -> None:
+        if self._usage is not None:
+            self._usage.begin_cycle(now)
 
     def submit(self, jobs: Sequence[int], now: int) -> None:
         """Let jobs wait whose values are known."""
@@ -120,7 +124,7 @@ class SystemState:
         heappush(self.ends, (now + self.duration[job]) << self.running.bits | job)
         self.running.add(job, now + self.values.running[job])
         if self._usage is not None:
-            self._usage.started(job, now)
+            self._usage.started(job)
 
     def promise_start(self, job: int, start: int, now: int, *, settled: bool = True) -> None:
         """Take a planned start as the job's promise, unless it has one.
@@ -161,7 +165,7 @@ class SystemState:
 
 
 def _has_fixed_ranks(order: Order) -> bool:
-    return order.fixed and not order.changes_on_start
+    return order.fixed and not order.counts_usage
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:

@@ -25,6 +25,11 @@ PROMISED_FIRST: Final = "2e7"
 """Priority of a job with that ordering value: above the priority of any age."""
 UNKNOWN_LENGTH: Final = "1e9"
 """Seconds used for a job without walltime, which is ordered last."""
+FAIR_SHARE: Final = "fairshare_perc / (fairshare_perc + fairshare_tree_usage)"
+"""Factor of a user's priority by fair share: 1 without usage, a half at as much usage as the share.
+
+PBS's ``fairshare_factor`` halves with each further share used, and is 0 in PBS's six decimals from twenty shares on.
+"""
 _BOUNDS: Final = {
     "wait": (0.01, 10.0), "length": (0.0, 10.0), "size": (-10.0, 10.0), "predicted": (0.0, 1.0), "age": (1.0, 1e6),
     "days": (0.0, 100.0), "cap": (0.0, 1000.0),
@@ -103,8 +108,12 @@ class PowerOrder:
         """The cap in seconds; ``None``: no cap."""
         return self.cap * HOUR or None
 
-    def formula(self, resource: str) -> str:
-        """Return the order as PBS's ``job_sort_formula``; ``resource`` is the custom one with the predicted runtime."""
+    def formula(self, resource: str, *, fair_share: bool = False) -> str:
+        """Return the order as PBS's ``job_sort_formula``.
+
+        :param resource: the custom one with the predicted runtime.
+        :param fair_share: whether users come later the more they have used for their share (:data:`FAIR_SHARE`).
+        """
         predicted, walltime, size = self.exponents
         runtime, limit = f"{resource} or walltime", "walltime"
         if self.longest is not None:
@@ -119,6 +128,8 @@ class PowerOrder:
         if size:
             # A request for 0 processors would make the priority 0.
             text += f" * {_power('(ncpus or 1)', size)}"
+        if fair_share:
+            text += f" * {FAIR_SHARE}"
         if self.limit is not None:
             text = f"({OLDEST_FIRST} + eligible_time) if eligible_time > {self.limit} else {text}"
         # A job with a walltime of 1 s has the ordering value 1 without a promise.

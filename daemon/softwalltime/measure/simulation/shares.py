@@ -1,0 +1,70 @@
+"""Settings of PBS's fair share: who is counted, what counts as usage, how it decays, and the shares of each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field
+
+Entity = Literal["euser", "egroup", "Account_Name", "queue", "egroup:euser"]
+ROOT, UNKNOWN = "root", "unknown"
+"""The root's name in resource_group, and the group of all who are not in that file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroup:
+    """A line of resource_group."""
+
+    name: str
+    """An entity, or a group of entities."""
+    parent: str
+    """The group that it belongs to, or root."""
+    shares: Annotated[int, Field(ge=0)]
+    """Its shares in that group."""
+
+
+def _tree(groups: tuple[ShareGroup, ...]) -> tuple[ShareGroup, ...]:
+    """Refuse groups that are no tree, as PBS does."""
+    known = {ROOT, UNKNOWN}
+    for group in groups:
+        if group.name in known:
+            raise ValueError(f"{group.name!r} is there twice")
+        if group.parent not in known:
+            raise ValueError(f"no group {group.parent!r} comes before {group.name!r}")
+        known.add(group.name)
+    return groups
+
+
+@dataclass(frozen=True, slots=True)
+class FairShareSettings:
+    """The options of sched_config for fair share, and the tree of resource_group; the defaults are equal shares."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    entity: Entity = "euser"
+    """Whose usage is counted: fairshare_entity."""
+    usage: str = "ncpus*walltime"
+    """What counts: fairshare_usage_res."""
+    decay_time: Annotated[int, Field(ge=1)] = 86400
+    """Seconds between two decays."""
+    decay_factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """What is left of the usage after a decay."""
+    unknown_shares: Annotated[int, Field(ge=0)] = 1
+    """Shares of all who are not in resource_group together."""
+    groups: Annotated[tuple[ShareGroup, ...], AfterValidator(_tree)] = ()
+    """The lines of resource_group, groups before their members."""
+
+
+def share_groups(text: str) -> Iterator[ShareGroup]:
+    """Yield the groups of a resource_group file; as in PBS, lines with an error do not count (``parse_group``).
+
+    >>> list(share_groups("grp1 50 root 10\\nalice 60 grp1 4\\nbob 61 nowhere 4"))
+    [ShareGroup(name='grp1', parent='root', shares=10), ShareGroup(name='alice', parent='grp1', shares=4)]
+    """
+    known = {ROOT, UNKNOWN}
+    for line in text.splitlines():
+        name, number, parent, shares, *_ = (*line.split(), "", "", "", "")
+        whole = number.lstrip("-").isdecimal() and shares.isdecimal()
+        if whole and not name.startswith("#") and name not in known and parent in known:
+            known.add(name)
+            yield ShareGroup(name, parent, int(shares))
