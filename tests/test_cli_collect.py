@@ -15,9 +15,11 @@ from softwalltime.measure.forecast.snapshot import (
     QueueSettings,
     load_snapshot,
 )
+from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
+from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 from tests.forecast.states import NOW, server
 
-LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"),)
+LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"), ("max_run_soft", "[u:PBS_GENERIC=4]"))
 SEEDS = ("--seeds", "31-32")
 
 
@@ -33,7 +35,8 @@ def snapshot(tmp_path: Path) -> Path:
     """A server that reserves nothing and has a queue by which jobs without a walltime get one."""
     queue = QueueSettings("batch", execution=True, enabled=True, started=True, default_walltime=3600, limits=LIMITS)
     path = tmp_path / "queue.json"
-    path.write_text(replace(server(128, strict_ordering=False), queues=(queue,)).to_json())
+    shares = FairShareSettings(groups=(ShareGroup("physics", "root", 3), ShareGroup("alice", "physics", 1)))
+    path.write_text(replace(server(128, strict_ordering=False, shares=shares), queues=(queue,)).to_json())
     return path
 
 
@@ -50,11 +53,11 @@ def test_the_verdict_is_about_the_scheduler_of_the_site(
     assert run(arguments) == 0
     text = capsys.readouterr().out
     assert "order of arrival, not strict" in text
-    assert "limits on running jobs are not simulated" in text
+    assert "these limits are not modelled: max_run_soft" in text
     if command == "report":
         assert json.loads(text)["processors"] == 128
         page = (tmp_path / "report.html").read_text()
-        assert "Not simulated as it is: limits on running jobs are not simulated." in page
+        assert "Not simulated as it is: these limits are not modelled: max_run_soft" in page
 
 
 def test_options_replace_parts_of_the_snapshot(
@@ -110,7 +113,13 @@ def test_pseudonyms_leave_no_name_and_change_no_figure(
     words = set(text.replace(";", " ").replace("=", " ").replace("@", " ").split())
     assert not names & words
     assert "alice" not in text
-    assert "[u:NAME=5],[u:PBS_GENERIC=9]" in text
+    assert "physics" not in text
+    alice = Pseudonyms(read_key(key))("user", "alice")
+    assert f"[u:{alice}=5],[u:PBS_GENERIC=9]" in text
+    site = load_snapshot(tmp_path / "site" / "snapshot.json")
+    assert site.scheduler.shares is not None
+    first, second = site.scheduler.shares.groups
+    assert (first.parent, second.name, second.parent) == ("root", alice, first.name)
     capsys.readouterr()
     figures = []
     for folder in (logs, tmp_path / "site" / "accounting"):
@@ -123,7 +132,7 @@ def test_pseudonyms_leave_what_is_not_simulated() -> None:
     reservation = AdvanceReservation("R7.secret", NOW, NOW + 3600, 8, "RESV_CONFIRMED")
     site = server(128, unmodelled=("peer_queue = workq workq@secret",))
     found = replace(site, reservations=(reservation,), remarks=(SCHED_CONFIG_UNREAD, "7.secret: dropped"))
-    anonymous = anonymous_snapshot(found)
+    anonymous = anonymous_snapshot(found, Pseudonyms(b"0" * 16))
     assert anonymous.scheduler.unmodelled == ("peer_queue = workq workq",)
     assert (anonymous.reservations, anonymous.remarks) == ((replace(reservation, name="R1"),), (SCHED_CONFIG_UNREAD,))
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from softwalltime.core.errors import SoftwalltimeError
+from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
+from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.predict.policy.plan_file import (
     Plan,
     PlannedLive,
@@ -40,6 +43,19 @@ CUSTOM = PLAN.model_copy(
         "promised": PROMISED.model_copy(update={"classes": ()}),
     }
 )  # fmt: skip
+
+
+SITE = SchedulerPolicy(
+    backfill="pbs", order="fairshare", queues=("a", "b"), limits=(RunLimit("", "u", 'a "b"', "ncpus", 4),),
+    fair_share=FairShareSettings(groups=(ShareGroup("physics", "root", 3),)),
+)  # fmt: skip
+
+
+def test_the_scheduler_of_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
+    file = tmp_path / "plan.toml"
+    promised = PROMISED.model_copy(update={"scheduler": SITE.given})
+    file.write_text(plan_text(PLAN.model_copy(update={"promised": promised}), file.name))
+    assert policy_of(read_plan(file).promised.scheduler, "") == SITE
 
 
 @pytest.mark.parametrize("plan", [PLAN, CUSTOM], ids=["preset", "custom"])

@@ -127,6 +127,17 @@ def test_a_group_comes_before_the_users_in_it() -> None:
     assert ranking(order, 4) == [1, 0, 2, 3], "600 for 30 shares are less than 600 for 10"
 
 
+def test_a_user_may_have_the_name_of_the_root() -> None:
+    users = ["root", "alice"]
+    records = [job(user, walltime=600, ncpus=1) for user in users]
+    for groups in ("physics 50 root 30\nalice 51 physics 1", "root 50 root 30\nalice 51 root 1"):
+        order = order_of(records, groups=tuple(share_groups(groups)), unknown_shares=10)
+        order.planned(0)
+        assert ranking(order, 2) == [1, 0]
+        order.planned(1)
+        assert ranking(order, 2) == ([1, 0] if "physics" in groups else [0, 1])
+
+
 @pytest.mark.parametrize(
     ("entity", "names"),
     [

@@ -37,7 +37,7 @@ def test_a_file_holds_a_table_for_each_policy(tmp_path: Path) -> None:
         ("[a]\nfair_share = {entty = 'euser'}", r"\[a\]: unknown key fair_share.entty; is entity meant"),
         ("[a]\nfair_share = {decay_time = 0}", r"fair_share.decay_time = 0: should be greater"),
         ("[a]\nfair_share = {groups = [{name = 'b', parent = 'c', shares = 1}]}", r"no group 'c' comes before 'b'"),
-        ("[a]\nfair_share = {groups = [{name = 'root', parent = 'root', shares = 1}]}", r"'root' is there twice"),
+        ("[a]\nfair_share = {groups = [{name = 'unknown', parent = 'root', shares = 1}]}", r"'unknown' is there twice"),
         ("[a]\nguard = -1", r"\[a\]: guard = -1: should be greater than or equal to 0"),
         ("[a]\nwaiting = 'v9'", "no predictor is called 'v9'"),
     ],

@@ -15,13 +15,20 @@ from softwalltime.cli.sources import problems
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.written import replaced
 from softwalltime.measure.forecast.snapshot import SCHED_CONFIG_UNREAD, ServerSnapshot
+from softwalltime.measure.simulation.shares import ROOT, UNKNOWN, Entity, FairShareSettings, ShareGroup
 from softwalltime.reports.pseudonyms import Pseudonyms
 
 SERVER = "pbs"
 """In place of the server's name."""
 _PLACED = re.compile(r"\b(host|vnode)=([^:+]+)")
-_NAMED = re.compile(r"\b([ugp]):(?!PBS_)[^=\],]+")
+_NAMED = re.compile(r"""\b([ugp]):(?!PBS_|_pbs_)["']?([^"'=\],]+)["']?""")
 """A user, group or project in a limit, as in ``[u:alice=5]``."""
+_KINDS = {"u": "user", "g": "group", "p": "project"}
+_ENTITIES: dict[Entity, tuple[str, ...]] = {
+    "euser": ("user",), "egroup": ("group",), "Account_Name": ("account",), "queue": ("queue",),
+    "egroup:euser": ("group", "user"),
+}  # fmt: skip
+"""The kinds of names in an entity of fair share."""
 
 
 def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> None:
@@ -41,11 +48,14 @@ def distinct_names(files: Sequence[Path]) -> dict[str, Path]:
     return {path.name if counts[path.name] == 1 else f"{path.parent.name}/{path.name}": path for path in files}
 
 
-def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
+def anonymous_snapshot(snapshot: ServerSnapshot, names: Pseudonyms) -> ServerSnapshot:
     """Return the snapshot without names of hosts, vnodes, reservations, users, groups and projects."""
 
     def limits(named: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-        return tuple((name, _NAMED.sub(r"\1:NAME", value)) for name, value in named)
+        return tuple(
+            (name, _NAMED.sub(lambda found: f"{found[1]}:{names(_KINDS[found[1]], found[2].strip())}", value))
+            for name, value in named
+        )
 
     return replace(
         snapshot,
@@ -67,12 +77,25 @@ def anonymous_snapshot(snapshot: ServerSnapshot) -> ServerSnapshot:
         scheduler=replace(
             snapshot.scheduler,
             limits=limits(snapshot.scheduler.limits),
+            shares=snapshot.scheduler.shares and _anonymous_shares(snapshot.scheduler.shares, names),
             # A peer queue names its server.
             unmodelled=tuple(text.partition("@")[0] for text in snapshot.scheduler.unmodelled),
         ),
         # Other remarks may hold names.
         remarks=tuple(remark for remark in snapshot.remarks if remark == SCHED_CONFIG_UNREAD),
     )
+
+
+def _anonymous_shares(shares: FairShareSettings, names: Pseudonyms) -> FairShareSettings:
+    kinds = _ENTITIES[shares.entity]
+
+    def named(name: str) -> str:
+        if name in (ROOT, UNKNOWN):
+            return name
+        return ":".join(names(*pair) for pair in zip(kinds, name.split(":", len(kinds) - 1), strict=False))
+
+    groups = tuple(ShareGroup(named(each.name), named(each.parent), each.shares) for each in shares.groups)
+    return replace(shares, groups=groups)
 
 
 def anonymous_logs(files: Sequence[Path], names: Pseudonyms, folder: Path) -> list[str]:

@@ -99,7 +99,7 @@ def collect(options: CollectOptions) -> int:
     files, names = logs.files, Pseudonyms(read_key(options.key)) if options.key is not None else None
     snapshot = replace(look(options.timeout) if options.taken is None else load_snapshot(options.taken), jobs=())
     if names is not None:
-        snapshot = anonymous_snapshot(snapshot)
+        snapshot = anonymous_snapshot(snapshot, names)
     with tempfile.TemporaryDirectory(prefix="softwalltime-collect-") as name:
         folder, lines = Path(name), snapshot.remarks
         if names is not None:

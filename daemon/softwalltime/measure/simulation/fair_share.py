@@ -97,8 +97,8 @@ class _Tree:
         listed = {group.name for group in groups}
         entities = list(dict.fromkeys(names))
         groups += [ShareGroup(name, UNKNOWN, 1) for name in entities if name not in listed]
-        node = {ROOT: 0} | {group.name: number for number, group in enumerate(groups, 1)}
-        parents = [-1, *(node[group.parent] for group in groups)]
+        node = {group.name: number for number, group in enumerate(groups, 1)}
+        parents = [-1, *(0 if group.parent == ROOT else node[group.parent] for group in groups)]
         total = np.zeros(len(parents))
         np.add.at(total, parents[1:], [float(group.shares) for group in groups])
         self.share, self.percentage = np.zeros(len(parents)), np.zeros(len(parents))

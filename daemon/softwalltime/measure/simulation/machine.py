@@ -5,7 +5,6 @@ The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Ma
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Protocol
@@ -57,7 +56,7 @@ class Profile(Calendar):
     __slots__ = ("_needs", "_sizes", "free", "times")
 
     def __init__(
-        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int] | Counter[int],
+        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int],
         sizes: Integers | None = None,
     ) -> None:  # fmt: skip
         """:param ends: planned end and job of each running job, by planned end, all after now."""

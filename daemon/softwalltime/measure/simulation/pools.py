@@ -4,12 +4,12 @@ The first pool is the processors.  Others are the GPUs, the vnodes of one queue,
 so many jobs, processors or GPUs of one user, group, project or queue.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
+from numpy.typing import NDArray
 
 from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
@@ -19,6 +19,8 @@ from softwalltime.measure.simulation.run_limits import Limits, RunLimit, amount
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
 
+MAX_POOLS = 64
+"""Maximum number of pools for which it is remembered what each job takes of them."""
 Shares = tuple[tuple[int, int], ...]
 """A job's shares: pool and amount, first the processors, then other pools in ascending order."""
 
@@ -49,7 +51,18 @@ class Pools:
         self.walltimes = walltimes
         self._ends = dict(enumerate(running_ends))
         self._now = 0
-        self._needs: defaultdict[int, Counter[int]] = defaultdict(Counter)
+        shape = max(map(len, shares), default=1), len(shares)
+        # Jobs with fewer shares take nothing of a pool behind the last one.
+        self._pools = np.full(shape, len(capacities), np.int64)
+        self._amounts = np.zeros(shape, np.int64)
+        for job, each in enumerate(shares):
+            for column, (pool, need) in enumerate(each):
+                self._pools[column, job] = pool
+                self._amounts[column, job] = need
+        self.processors: Integers = self._amounts[0]
+        """What each job takes of the processors."""
+        self._limits = np.array(walltimes, np.int64)
+        self._last_pools: dict[int, tuple[Integers, list[int]]] = {}
         self.pending = sorted(windows, key=lambda window: window.start)
         """Windows that have not begun."""
         self.active: list[Window] = []
@@ -109,13 +122,37 @@ class Pools:
             if end > window.start:
                 self._crossing[index] += sign * self.shares[job][0][1]
 
-    def needs(self, pool: int) -> Counter[int]:
-        """How much each job takes of a pool."""
-        if not self._needs:
-            for job, shares in enumerate(self.shares):
-                for taken, need in shares:
-                    self._needs[taken][job] = need
-        return self._needs[pool]
+    def needs(self, pool: int) -> Integers:
+        """Return what each job takes of a pool."""
+        return self._taken(pool)[0]
+
+    def listed(self, pool: int) -> list[int]:
+        """Return the same as a list, which is faster job by job."""
+        return self._taken(pool)[1]
+
+    def _taken(self, pool: int) -> tuple[Integers, list[int]]:
+        """Keep it for the last pools, because heads need the same ones again."""
+        found = self._last_pools.get(pool)
+        if found is None:
+            # No job has two shares of one pool.
+            taken = np.where(self._pools[1:] == pool, self._amounts[1:], 0).sum(axis=0) if pool else self.processors
+            if len(self._last_pools) == MAX_POOLS:
+                del self._last_pools[next(iter(self._last_pools))]
+            found = self._last_pools[pool] = (taken, taken.tolist())
+        return found
+
+    def fitting(self, jobs: Integers) -> Integers:
+        """Return the positions of the jobs that fit now."""
+        places: Integers = (self.processors[jobs] <= self.free[0]).nonzero()[0]
+        if len(self._pools) > 1 and len(places):
+            free = np.array([*self.free, 1 << 60], np.int64)
+            for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
+                some = jobs[places]
+                places = places[amounts[some] <= free[pools[some]]]
+        for window, spare in zip(self.pending, self.spare(), strict=True):
+            some = jobs[places]
+            places = places[(self._limits[some] <= window.start - self._now) | (self.processors[some] <= spare)]
+        return places
 
     def kind(self, job: int) -> Hashable:
         return self.shares[job]
@@ -143,7 +180,10 @@ def limited(jobs: Jobs, processors: int, run_limits: Sequence[RunLimit]) -> Pool
 
 
 class PoolCalendar(Calendar):
-    """The plan of all pools; the plan of a pool is made when it is first asked for."""
+    """The plan of all pools; the plan of a pool is made when it is first asked for.
+
+    A pool that has enough now has enough later, unless a start is planned that takes from it: it needs no plan.
+    """
 
     def __init__(self, machine: Pools, now: int, ends: list[tuple[int, int]]) -> None:
         self._machine = machine
@@ -151,30 +191,49 @@ class PoolCalendar(Calendar):
         self._ends = ends
         self._profiles: dict[int, Profile] = {}
         self._planned: list[tuple[int, int, int]] = []
+        self._awaited: set[int] = set()
+        """Pools from which jobs take that are planned to start later."""
+
+    def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
+        may_fit = np.zeros(len(jobs), np.bool_)
+        places = self._machine.fitting(jobs)
+        if len(places):
+            may_fit[places] = self._profile(0).candidates(jobs[places], values)
+        return may_fit
 
     def _profile(self, pool: int) -> Profile:
         profile = self._profiles.get(pool)
         if profile is None:
             machine = self._machine
-            needs = machine.needs(pool)
+            needs = machine.listed(pool)
             ends = self._ends if pool == 0 else [end for end in self._ends if needs[end[1]]]
-            profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs)
+            profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs, machine.needs(pool))
             if pool == 0:
                 for window in machine.active:
                     profile.add(window.processors, window.end, FOREVER)
                 for window in machine.pending:
                     profile.add(-window.processors, window.start, window.end)
             for job, start, end in self._planned:
-                if needs[job]:
+                if needs[job] and start > self._now:
                     profile.occupy(job, start, end)
+                elif needs[job]:
+                    # The job has started, so what is free now is without its share.
+                    profile.add(needs[job], end, FOREVER)
         return profile
+
+    def _limiting(self, job: int) -> Iterator[Profile]:
+        """Yield the plans that the job depends on."""
+        free = self._machine.free
+        for pool, need in self._machine.shares[job]:
+            if not pool or need > free[pool] or pool in self._awaited:
+                yield self._profile(pool)
 
     def earliest(self, job: int, seconds: int) -> int:
         start = self._now
         while start < FOREVER:
             begin = start
-            for pool, _ in self._machine.shares[job]:
-                begin = max(begin, self._profile(pool).earliest(job, seconds, begin))
+            for profile in self._limiting(job):
+                begin = max(begin, profile.earliest(job, seconds, begin))
             if begin == start and begin < FOREVER and not self._clear(job, begin, seconds):
                 begin = min(time for time in [*self._profile(0).times, FOREVER] if time > start)
             if begin == start:
@@ -183,7 +242,7 @@ class PoolCalendar(Calendar):
         return start
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
-        free = (self._profile(pool).fits(job, start, seconds) for pool, _ in self._machine.shares[job])
+        free = (profile.fits(job, start, seconds) for profile in self._limiting(job))
         return all(free) and self._clear(job, start, seconds)
 
     def _clear(self, job: int, start: int, seconds: int) -> bool:
@@ -198,12 +257,10 @@ class PoolCalendar(Calendar):
         else:
             self._planned.remove((job, start, end))
         for pool, _ in self._machine.shares[job]:
+            if start > self._now:
+                self._awaited.add(pool)
             if pool in self._profiles:
                 self._profiles[pool].change(job, sign, start, end)
-
-
-MAX_POOLS = 64
-"""Maximum number of pools for which it is remembered what each job takes of them."""
 
 
 class PooledEasyBackfilling:
@@ -223,16 +280,6 @@ class PooledEasyBackfilling:
         self._order = system.order
         self._backfill = policy.backfill != "none"
         self._guard = policy.guard
-        shape = max(map(len, machine.shares), default=1), len(machine.shares)
-        # Jobs with fewer shares take nothing of a pool behind the last one.
-        self._pools = np.full(shape, len(machine.free), np.int64)
-        self._amounts = np.zeros(shape, np.int64)
-        for job, shares in enumerate(machine.shares):
-            for column, (pool, need) in enumerate(shares):
-                self._pools[column, job] = pool
-                self._amounts[column, job] = need
-        self._limits = np.array(machine.walltimes, np.int64)
-        self._last_pools: dict[int, Integers] = {}
         # The reservation that was found last: for which head, at which version of the running jobs.
         self._known = (-1, -1, -1)
         self._found: tuple[int, dict[int, int], Integers] = (0, {}, np.zeros(0, np.int64))
@@ -247,7 +294,8 @@ class PooledEasyBackfilling:
         if head < 0 or not self._backfill or machine.free[0] <= 0:
             return
         waiting = system.queue.array()
-        candidates = self._fitting(waiting[waiting != head], now)
+        candidates = waiting[waiting != head]
+        candidates = candidates[machine.fitting(candidates)]
         if system.promise[head] >= 0 and not len(candidates):
             return
         shadow, extra = self._reservation(head, now), dict[int, int]()
@@ -268,7 +316,8 @@ class PooledEasyBackfilling:
             system.start(job, now, backfilled=True)
             if machine.free[0] <= 0:
                 break
-            candidates = self._harmless(self._fitting(candidates[1:], now), time_left, extra, guarded)
+            candidates = candidates[1:]
+            candidates = self._harmless(candidates[machine.fitting(candidates)], time_left, extra, guarded)
 
     def _head(self, now: int) -> int:
         """Start jobs in order while they fit; return the first that does not, -1 for none."""
@@ -311,7 +360,7 @@ class PooledEasyBackfilling:
 
     def _enough(self, pool: int, lack: int, jobs: Integers, ends: Integers) -> int:
         """The first planned end by which so much of a pool comes free; :data:`FOREVER` if never."""
-        gains, active = self._taken(jobs, pool), self._machine.active
+        gains, active = self._machine.needs(pool)[jobs], self._machine.active
         if active and not pool:
             # The processors of a reserved window come free as those of a job do.
             ends = np.concatenate([ends, [window.end for window in active]])
@@ -319,32 +368,6 @@ class PooledEasyBackfilling:
             ends, gains = ends[order], np.concatenate([gains, [window.processors for window in active]])[order]
         place = int(np.searchsorted(np.cumsum(gains), lack))
         return FOREVER if place == len(ends) else int(ends[place])
-
-    def _taken(self, jobs: Integers, pool: int) -> Integers:
-        taken: Integers = (self._of_pool(pool) if pool else self._amounts[0])[jobs]
-        return taken
-
-    def _of_pool(self, pool: int) -> Integers:
-        """Return what each job takes of a pool; kept for the last pools, because heads need the same ones again."""
-        taken = self._last_pools.get(pool)
-        if taken is None:
-            # No job has two shares of one pool.
-            taken = np.where(self._pools[1:] == pool, self._amounts[1:], 0).sum(axis=0)
-            if len(self._last_pools) == MAX_POOLS:
-                del self._last_pools[next(iter(self._last_pools))]
-            self._last_pools[pool] = taken
-        return taken
-
-    def _fitting(self, jobs: Integers, now: int) -> Integers:
-        machine = self._machine
-        jobs = jobs[self._amounts[0][jobs] <= machine.free[0]]
-        if len(self._pools) > 1 and len(jobs):
-            free = np.array([*machine.free, 1 << 60], np.int64)
-            for pools, amounts in zip(self._pools[1:], self._amounts[1:], strict=True):
-                jobs = jobs[amounts[jobs] <= free[pools[jobs]]]
-        for window, spare in zip(machine.pending, machine.spare(), strict=True):
-            jobs = jobs[(self._limits[jobs] <= window.start - now) | (self._amounts[0][jobs] <= spare)]
-        return jobs
 
     def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
         """Return the jobs that would not delay the head if each were the first candidate.
@@ -355,11 +378,11 @@ class PooledEasyBackfilling:
         if late.any():
             if not extra:
                 _, left, ended = self._found
-                extra |= {pool: amount + int(self._taken(ended, pool).sum()) for pool, amount in left.items()}
+                extra |= {pool: amount + int(self._machine.needs(pool)[ended].sum()) for pool, amount in left.items()}
             some = jobs[late]
             harmless = np.ones(len(some), np.bool_)
             for pool, amount in extra.items():
-                takes = self._taken(some, pool)
+                takes = self._machine.needs(pool)[some]
                 if takes.any():
                     harmless &= takes <= amount
             late[late] = ~harmless

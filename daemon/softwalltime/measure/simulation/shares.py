@@ -8,7 +8,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 
 Entity = Literal["euser", "egroup", "Account_Name", "queue", "egroup:euser"]
 ROOT, UNKNOWN = "root", "unknown"
-"""The root's name in resource_group, and the group of all who are not in that file."""
+"""The name of the tree's root as a parent, which a user may have too, and the group of all who are not in the file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +25,11 @@ class ShareGroup:
 
 def _tree(groups: tuple[ShareGroup, ...]) -> tuple[ShareGroup, ...]:
     """Refuse groups that are no tree, as PBS does."""
-    known = {ROOT, UNKNOWN}
+    known = {UNKNOWN}
     for group in groups:
         if group.name in known:
             raise ValueError(f"{group.name!r} is there twice")
-        if group.parent not in known:
+        if group.parent not in {*known, ROOT}:
             raise ValueError(f"no group {group.parent!r} comes before {group.name!r}")
         known.add(group.name)
     return groups
@@ -61,10 +61,10 @@ def share_groups(text: str) -> Iterator[ShareGroup]:
     >>> list(share_groups("grp1 50 root 10\\nalice 60 grp1 4\\nbob 61 nowhere 4"))
     [ShareGroup(name='grp1', parent='root', shares=10), ShareGroup(name='alice', parent='grp1', shares=4)]
     """
-    known = {ROOT, UNKNOWN}
+    known = {UNKNOWN}
     for line in text.splitlines():
         name, number, parent, shares, *_ = (*line.split(), "", "", "", "")
         whole = number.lstrip("-").isdecimal() and shares.isdecimal()
-        if whole and not name.startswith("#") and name not in known and parent in known:
+        if whole and not name.startswith("#") and name not in known and parent in {*known, ROOT}:
             known.add(name)
             yield ShareGroup(name, parent, int(shares))

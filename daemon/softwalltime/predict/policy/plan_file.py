@@ -170,12 +170,14 @@ def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
 def toml_value(value: object) -> str:
     """Return a value in TOML syntax.
 
-    >>> toml_value({"mean": -0.25, "wide": True}), toml_value('a "b"')
-    ('{mean = -0.25, wide = true}', '"a \\\\"b\\\\""')
+    >>> toml_value({"mean": -0.25, "wide": True}), toml_value('a "b"'), toml_value(({"most": 1}, 2))
+    ('{mean = -0.25, wide = true}', '"a \\\\"b\\\\""', '[{most = 1}, 2]')
     """
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
     # JSON strings are TOML strings, except for the character DEL.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
