@@ -242,7 +242,7 @@ def test_the_text_says_who_gains_and_which_jobs_move(
         (["--set", "server max_run = 5"], "the model does not know this limit"),
         (["--set", "server max_queued = [u:PBS_GENERIC=5]"], "does not know max_queued of server; it knows job_sort"),
         (["--set", "queue q"], "not an attribute with its value: write queue long Priority = 100"),
-        (["--formula", "fairshare_perc"], "the formula names 'fairshare_perc'"),
+        (["--formula", "licences"], "the formula names 'licences'"),
         (["--formula", "ncpus", "--preset", "order"], "two orders: give one"),
         (["--hold", "1"], "1: no such job waits, to be held"),
         (["--delete", "99"], "99: no such job waits or runs, to be deleted"),

@@ -173,6 +173,28 @@ class Lab:
         finally:
             write(before)
 
+    @contextmanager
+    def fair_share(self, groups: Mapping[str, str], used: Mapping[str, int]) -> Iterator[None]:
+        """Let fair share order the jobs, by ncpus*walltime, inside the context.
+
+        :param groups: number, parent and shares of each group in resource_group.
+        :param used: what users in that file have used.
+        """
+        path = self.home / "sched_priv" / "resource_group"
+        before = path.read_text()
+        lines = (f"{name} {rest}" for name, rest in groups.items())
+        path.write_text("\n".join([before, *lines, ""]))
+        try:
+            with self.sched_config() as replace:
+                replace(r"^fairshare_usage_res:.*$", "fairshare_usage_res: ncpus*walltime")
+                replace(r"^#?unknown_shares:.*$", "unknown_shares: 10")
+                replace(r"^fair_share:.*$", "fair_share: true ALL")
+                for user, usage in used.items():
+                    self.must("pbsfs", "-s", user, str(usage))
+                yield
+        finally:
+            path.write_text(before)
+
     def delete_jobs(self) -> None:
         """Delete all jobs with their history."""
         if self.jobs:

@@ -100,6 +100,22 @@ def test_a_preset_is_shown_made_and_taken_back(administrator: Administrator, lab
     assert not administrator.folder.exists()
 
 
+def test_fair_share_stays_a_factor_of_the_order(administrator: Administrator, lab: Lab) -> None:
+    with lab.fair_share({"alice": "10 root 10", "bob": "11 root 10"}, {"alice": 1_000_000, "bob": 1}):
+        try:
+            administrator.install("--preset", "order", "--apply")
+            assert EXPANSION_FACTOR.formula("predicted", fair_share=True) in lab.qmgr("print server")
+            with lab.virtual_processors(4):
+                whole = ("-q", "workq", "-l", "select=1:ncpus=4", "-l", "walltime=60")
+                lab.qsub(*whole, user="carol", command=("/bin/sleep", "5"))
+                jobs = [lab.qsub(*whole, user=user, command=("/bin/sleep", "1")) for user in ("alice", "bob")]
+                first, second = (lab.wait(job, "F", 60)["stime"] for job in reversed(jobs))
+            assert first < second, "bob has used less, and has waited as long"
+        finally:
+            administrator.softwalltime("uninstall", str(administrator.folder), "--apply")
+    assert "job_sort_formula" not in lab.qmgr("print server")
+
+
 def test_uninstall_leaves_the_resource_and_says_why(administrator: Administrator, lab: Lab) -> None:
     # One that the server does not have: the command speaks only of what it has created.
     name = f"predicted_{uuid4().hex[:8]}"

@@ -1,8 +1,7 @@
 """The simulator's PBS cycle against the real pbs_sched, decision by decision, with the same sleeping jobs."""
 
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import load_snapshot
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
+from softwalltime.measure.simulation.shares import ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
@@ -54,34 +53,24 @@ def by_formula(lab: Lab) -> Iterator[None]:
     lab.qmgr("unset server job_sort_formula")
 
 
-SHARES = "alice 10 root 20\nguests 11 root 40\nbob 12 guests 10\n"
-"""Text of resource_group: carol is unknown."""
+SHARES = {"alice": "10 root 20", "guests": "11 root 40", "bob": "12 guests 10"}
+"""carol is unknown."""
 
 
 @pytest.fixture
-def by_fair_share(
-    lab: Lab, sched_config: Callable[[str, str], Any], tmp_path: Path
-) -> Iterator[FairShareSettings | None]:
+def by_fair_share(lab: Lab) -> Iterator[None]:
     """The scheduler sorts jobs by fair share, nobody has used anything, and it learns each second what jobs use."""
-    sched_config(r"^fair_share:.*$", "fair_share: true ALL")
-    sched_config(r"^fairshare_usage_res:.*$", "fairshare_usage_res: ncpus*walltime")
-    sched_config(r"^#?unknown_shares:.*$", "unknown_shares: 10")
-    files = {lab.home / "sched_priv" / "resource_group": SHARES}
-    files[lab.home / "mom_priv" / "config"] = "$min_check_poll 1\n$max_check_poll 1\n"
-    before = {path: path.read_text() for path in files}
+    path = lab.home / "mom_priv" / "config"
+    before = path.read_text()
 
-    def write(texts: Mapping[Path, str]) -> None:
-        for path, text in texts.items():
-            path.write_text(text)
-        for lock in ("mom_priv/mom.lock", "sched_priv/sched.lock"):
-            lab.must("kill", "-HUP", (lab.home / lock).read_text().strip())
-        time.sleep(1)
+    def write(text: str) -> None:
+        path.write_text(text)
+        lab.must("kill", "-HUP", (lab.home / "mom_priv" / "mom.lock").read_text().strip())
 
-    write({path: f"{before[path]}\n{text}" for path, text in files.items()})
-    for user in ("alice", "bob", "carol"):
-        # One unit is what PBS starts with.
-        lab.run("pbsfs", "-s", user, "1")
-    yield policy_of_the_site(lab, tmp_path).fair_share
+    write(f"{before}\n$min_check_poll 1\n$max_check_poll 1\n")
+    # One unit is what PBS begins with.
+    with lab.fair_share(SHARES, {"alice": 1, "bob": 1}):
+        yield
     write(before)
 
 
@@ -132,12 +121,13 @@ def test_walltimes(lab: Lab, processors: int) -> None:
     agree(lab, processors, SchedulerPolicy(backfill="pbs"), seed=1)
 
 
-def test_fair_share(lab: Lab, processors: int, by_fair_share: FairShareSettings | None) -> None:
-    assert by_fair_share is not None
-    assert by_fair_share.groups == (
+@pytest.mark.usefixtures("by_fair_share")
+def test_fair_share(lab: Lab, processors: int, tmp_path: Path) -> None:
+    policy = policy_of_the_site(lab, tmp_path)
+    assert policy.fair_share is not None
+    assert policy.fair_share.groups == (
         ShareGroup("alice", "root", 20), ShareGroup("guests", "root", 40), ShareGroup("bob", "guests", 10),
     )  # fmt: skip
-    policy = SchedulerPolicy(order="fairshare", backfill="pbs", fair_share=by_fair_share)
     agree(lab, processors, policy, seed=5, make=of_three_users)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from softwalltime.measure.forecast.queue_model import model_of
 from softwalltime.measure.forecast.snapshot import ServerSnapshot, load_snapshot
 from softwalltime.service.live.connection import PbsConnection
 from softwalltime.service.snapshot_source import SnapshotSource
@@ -71,6 +72,25 @@ def test_expected_starts_by_walltimes_are_those_that_pbs_promises(lab: Lab, dept
     assert len(promised) >= 4
     for name, row in promised.items():
         assert row["expected"] == pytest.approx(row["pbs_estimate"], abs=5), name
+
+
+def test_expected_starts_under_fair_share_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
+    groups = {"alice": "10 root 10", "bob": "11 root 10"}
+    with lab.fair_share(groups, {"alice": 1_000_000, "bob": 1}), lab.virtual_processors(4):
+        whole = ("-q", "workq", "-l", "select=1:ncpus=4", "-l", "walltime=600")
+        lab.wait(lab.qsub(*whole, user="carol", command=("/bin/sleep", "600")), "R")
+        lab.qmgr("set server scheduling = False")
+        jobs = [lab.qsub(*whole, user=user) for user in ("alice", "alice", "bob", "bob")]
+        lab.qmgr("set server scheduling = True")
+        until(lambda: all(lab.job(job).get("estimated") for job in jobs), 60, "estimated starts")
+        snapshot = taken(lab, tmp_path)
+        assert snapshot.scheduler.shares is not None
+        assert dict(snapshot.scheduler.shares.used)["alice"] >= 1_000_000
+        queue = model_of(snapshot)
+        expected = queue.model.run(queue.model.jobs.walltime).start
+    found = {job.submission.job_id: (job, start) for job, start in zip(queue.live, expected.tolist(), strict=True)}
+    assert [found[job][1] for job in jobs] == pytest.approx([found[job][0].estimated_start for job in jobs], abs=5)
+    assert max(found[job][1] for job in jobs[2:]) < min(found[job][1] for job in jobs[:2]), "bob has used less"
 
 
 def test_a_job_that_waits_for_a_resource_that_is_not_modelled_has_no_forecast(lab: Lab, tmp_path: Path) -> None:

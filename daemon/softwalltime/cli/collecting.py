@@ -95,7 +95,7 @@ def _anonymous_shares(shares: FairShareSettings, names: Pseudonyms) -> FairShare
         return ":".join(names(*pair) for pair in zip(kinds, name.split(":", len(kinds) - 1), strict=False))
 
     groups = tuple(ShareGroup(named(each.name), named(each.parent), each.shares) for each in shares.groups)
-    return replace(shares, groups=groups)
+    return replace(shares, groups=groups, used=(), decayed=None)
 
 
 def anonymous_logs(files: Sequence[Path], names: Pseudonyms, folder: Path) -> list[str]:

@@ -130,7 +130,7 @@ def _ordered(options: WhatIfOptions, snapshot: "ServerSnapshot", runtimes: "Runt
     formula = options.formula
     order = next((preset.order for name, preset in PRESETS.items() if name == options.preset), None)
     if order is not None:
-        formula = order.formula("predicted")
+        formula = order.formula("predicted", fair_share=bool(snapshot.scheduler.fair_share))
         remark = f"of preset {options.preset} only the order is simulated: soft walltimes stay as they are"
         # What policy set changes with the order.
         scheduler = replace(snapshot.scheduler, eligible_time=True, by_queue=False, round_robin=False)

@@ -91,18 +91,20 @@ class SnapshotSource:
             queues=tuple(reader.queue(*found) for found in read("queues").items()),
             reservations=tuple(reservation for reservation in reservations if reservation is not None),
             scheduler=reader.scheduler(
-                attributes, self._text("sched_config"), self._text("resource_group"), unmodelled
+                attributes, self._text("sched_config"), self._text("resource_group"), unmodelled, self._bytes("usage")
             ),
             remarks=tuple(self._remarks),
         )
 
     def _text(self, name: str) -> str:
         """Return the text of sched_config, or of another file in its folder; empty if it cannot be read."""
+        return self._bytes(name).decode(errors="replace").replace("\r\n", "\n")
+
+    def _bytes(self, name: str) -> bytes:
         if self._config is not None:
             with suppress(OSError):
-                path = self._config if name == "sched_config" else self._config.with_name(name)
-                return path.read_text(encoding="utf-8", errors="replace")
-        return ""
+                return (self._config if name == "sched_config" else self._config.with_name(name)).read_bytes()
+        return b""
 
     def _watcher(self, state: Sequence[str], details: Sequence[str]) -> JobWatcher[LiveJob | None]:
         return JobWatcher(self._connection, state, details, _is_job, self._job, _with_state, EXTRAS, subjobs=True)

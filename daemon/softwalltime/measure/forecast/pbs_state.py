@@ -20,7 +20,7 @@ from softwalltime.measure.forecast.snapshot import (
     SchedulerSettings,
     VnodeState,
 )
-from softwalltime.measure.simulation.shares import FairShareSettings, share_groups
+from softwalltime.measure.simulation.shares import FairShareSettings, recorded_usage, share_groups
 
 T = TypeVar("T")
 _SETTINGS = TypeAdapter(FairShareSettings)
@@ -141,12 +141,13 @@ class SnapshotReader:
         )
 
     def scheduler(
-        self, server: Attributes, config: str, groups: str = "", unmodelled: Iterable[str] = ()
+        self, server: Attributes, config: str, groups: str = "", unmodelled: Iterable[str] = (), usage: bytes = b""
     ) -> SchedulerSettings:
         """Return the settings in the attributes of server and scheduler and in the text of sched_config.
 
         :param groups: text of resource_group.
         :param unmodelled: what else of the scheduler the model does not have.
+        :param usage: the scheduler's file of that name.
         """
         values = {name: text for name in _NOT_MODELLED if (text := ", ".join(values_of(config, name)))} | dict(server)
         others = [
@@ -178,7 +179,9 @@ class SnapshotReader:
             default_walltime=self._get(server, "resources_default.walltime", duration, "server"),
             limits=_limits(server),
             unmodelled=(*others, *unmodelled),
-            shares=self._convert("sched_config", "fair share", config or None, partial(_shares, groups=groups)),
+            shares=self._convert(
+                "sched_config", "fair share", config or None, partial(_shares, groups=groups, usage=usage)
+            ),
         )
 
     def reservation(self, name: str, values: Attributes) -> AdvanceReservation | None:
@@ -197,7 +200,7 @@ _FAIR_SHARE = {
 """Options of sched_config for fair share besides the time of the decay, and PBS's defaults."""
 
 
-def _shares(config: str, groups: str) -> FairShareSettings:
+def _shares(config: str, groups: str, usage: bytes) -> FairShareSettings:
     """Return the settings of fair share.
 
     :raises ValueError: if PBS would not take a value; says which.
@@ -206,6 +209,7 @@ def _shares(config: str, groups: str) -> FairShareSettings:
         name: (values_of(config, option) or (default,))[-1] for option, (name, default) in _FAIR_SHARE.items()
     }
     values["decay_time"] = duration((values_of(config, "fairshare_decay_time") or ("24:00:00",))[-1])
+    values["decayed"], values["used"] = recorded_usage(usage) or (None, ())
     try:
         return _SETTINGS.validate_python(values | {"groups": tuple(share_groups(groups))})
     except ValidationError as error:

@@ -7,7 +7,13 @@ from typing import Final
 from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
-from softwalltime.measure.forecast.site_scheduler import queues_in_turn, scheduler_policy, unsupported, usable_formula
+from softwalltime.measure.forecast.site_scheduler import (
+    queues_in_turn,
+    scheduler_policy,
+    unsupported,
+    usable_formula,
+    usable_shares,
+)
 from softwalltime.measure.forecast.snapshot import (
     DELAYED,
     QUEUED,
@@ -87,7 +93,8 @@ class QueueModel:
             or policy.depth is None
         ):
             return self
-        return replace(self, policy=replace(policy, backfill="easy", depth=None))
+        backfill = policy.backfill if policy.order == "fairshare" else "easy"
+        return replace(self, policy=replace(policy, backfill=backfill, depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
@@ -156,13 +163,13 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
     reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
-    formula = usable_formula(snapshot.scheduler)
+    formula = usable_formula(snapshot.scheduler, with_usage=snapshot.scheduler.shares is not None)
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
     policy = _policy(snapshot.scheduler, formula, waiting, running)
-    if formula:
+    if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
     processors = tuple(pooling.held(job) for job in live)
     shares = tuple(pooling.shares(job.submission, count) for job, count in zip(live, processors, strict=True))
@@ -256,7 +263,12 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
 
 
 def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
-    policy = replace(scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1)
+    shares, _ = usable_shares(scheduler)
+    policy = replace(
+        scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1, fair_share=shares
+    )
+    if scheduler.fair_share and not formula and shares is not None:
+        return replace(policy, order="fairshare")
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
     one_value = policy.classes_by_value or len(values) == len(classes)

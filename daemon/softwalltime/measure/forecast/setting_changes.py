@@ -11,7 +11,7 @@ from softwalltime.measure.forecast.pbs_state import LIMIT_ATTRIBUTE
 from softwalltime.measure.forecast.pooling import read_limits
 from softwalltime.measure.forecast.snapshot import QueueSettings, SchedulerSettings, ServerSnapshot
 from softwalltime.measure.simulation.formula import compiled
-from softwalltime.measure.simulation.orders import NAMES
+from softwalltime.measure.simulation.orders import ALL_NAMES
 
 _LINE = re.compile(
     r"\s*(?:(?P<unset>unset)\s+|set\s+)?(?P<kind>server|queue|sched_config)(?:\s+(?P<name>[^\s=]+))?"
@@ -36,7 +36,7 @@ def _depth(text: str) -> int:
 
 
 def _formula(text: str) -> str:
-    compiled(text, NAMES)
+    compiled(text, ALL_NAMES)
     return text
 
 

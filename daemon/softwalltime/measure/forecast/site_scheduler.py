@@ -10,7 +10,7 @@ from softwalltime.measure.forecast.pooling import Pooling, is_up
 from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
 from softwalltime.measure.simulation.fair_share import USAGE_NAMES
 from softwalltime.measure.simulation.formula import compiled, names_in
-from softwalltime.measure.simulation.orders import FAIR_SHARE_NAMES, NAMES
+from softwalltime.measure.simulation.orders import ALL_NAMES, FAIR_SHARE_NAMES, NAMES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.run_limits import ALL, RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings
@@ -27,9 +27,9 @@ _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "e
 def usable_formula(scheduler: SchedulerSettings, *, with_usage: bool = False) -> str:
     """The site's job_sort_formula; empty where the simulator cannot evaluate it.
 
-    :param with_usage: whether the usage of each user is known, or counted from the begin of a log on.
+    :param with_usage: whether it may have terms of fair share.
     """
-    if _fault(scheduler.formula, (*NAMES, *FAIR_SHARE_NAMES) if with_usage else NAMES):
+    if _fault(scheduler.formula, ALL_NAMES if with_usage else NAMES):
         return ""
     # PBS's eligible_time is 0 while eligible_time_enable is off.
     return scheduler.formula if scheduler.eligible_time else _ELIGIBLE_TIME.sub("0", scheduler.formula)
@@ -48,13 +48,14 @@ def _fault(formula: str, names: Collection[str]) -> str:
 
 def _order(scheduler: SchedulerSettings, *, every_queue: bool) -> Iterator[str]:
     """Yield remarks on the order of the jobs."""
-    fault = _fault(scheduler.formula, (*NAMES, *FAIR_SHARE_NAMES) if every_queue else NAMES)
+    with_usage = every_queue or scheduler.shares is not None
+    fault = _fault(scheduler.formula, ALL_NAMES if with_usage else NAMES)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
     if fault:
         yield f"job_sort_formula is approximated by the order of arrival: {fault}"
     elif not scheduler.eligible_time and _ELIGIBLE_TIME.search(scheduler.formula):
         yield "eligible_time_enable is off: eligible_time is 0 in job_sort_formula, as in PBS"
-    if scheduler.fair_share and every_queue and order == "the order of arrival":
+    if scheduler.fair_share and with_usage and order == "the order of arrival":
         order = "fair share"
     elif scheduler.fair_share:
         yield f"fair share is on: the order is approximated by {order}"
@@ -151,8 +152,9 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     if scheduler.fair_share and not formula:
         policy = replace(policy, order="fairshare")
     if policy.order == "fairshare" or (formula and not names_in(formula).isdisjoint(FAIR_SHARE_NAMES)):
-        shares, remark = _shares(scheduler)
-        policy = replace(policy, fair_share=shares)
+        shares, remark = usable_shares(scheduler)
+        # A log begins before that usage.
+        policy = replace(policy, fair_share=shares and replace(shares, used=(), decayed=None))
         remarks += [remark] * bool(remark)
     policy = replace(policy, queues=queues_in_turn(snapshot))
     if "queue_priority" in formula:
@@ -170,7 +172,7 @@ def queues_in_turn(snapshot: ServerSnapshot) -> tuple[str, ...]:
     return tuple(queue.name for queue in queues) if in_turn else ()
 
 
-def _shares(scheduler: SchedulerSettings) -> tuple[FairShareSettings | None, str]:
+def usable_shares(scheduler: SchedulerSettings) -> tuple[FairShareSettings | None, str]:
     """Return the settings of fair share as they can be simulated, and a remark on what differs."""
     shares, usual = scheduler.shares, FairShareSettings()
     if shares is None:

@@ -40,11 +40,12 @@ class CountedUsage:
         self.paths = tree.paths
         """The nodes from below the root to each entity; -1 behind the last."""
         self._share, self.percentage = tree.share, tree.percentage
-        self._usage = np.full(len(tree.share), _LEAST)
+        self._usage = tree.used
         self._rate = np.zeros(len(tree.share))
         self.temporary = self._usage.copy()
         """The usage of each node in the present cycle; the root is the first node."""
-        self._cycle = self._last_decay = jobs.submitted[0] if len(jobs) else 0
+        self._cycle = jobs.submitted[0] if len(jobs) else 0
+        self._last_decay = self._cycle if settings.decayed is None else settings.decayed
 
     def begin_cycle(self, now: int) -> None:
         """Count what was used since the last cycle."""
@@ -90,13 +91,18 @@ class CountedUsage:
 
 
 class _Tree:
-    """Groups and entities as nodes, parents first; ``share``: of its group, ``percentage``: of the whole (0 to 1)."""
+    """Groups and entities as nodes, parents first.
+
+    ``share``: of its group, ``percentage``: of the whole (0 to 1), ``used``: at the begin.
+    """
 
     def __init__(self, settings: FairShareSettings, names: list[str]) -> None:
         groups = [ShareGroup(UNKNOWN, ROOT, settings.unknown_shares), *settings.groups]
         listed = {group.name for group in groups}
         entities = list(dict.fromkeys(names))
-        groups += [ShareGroup(name, UNKNOWN, 1) for name in entities if name not in listed]
+        # Those who have used something have shares of the unknown, whether they have jobs or not.
+        known = dict.fromkeys([*entities, *(name for name, _ in settings.used)])
+        groups += [ShareGroup(name, UNKNOWN, 1) for name in known if name not in listed]
         node = {group.name: number for number, group in enumerate(groups, 1)}
         parents = [-1, *(0 if group.parent == ROOT else node[group.parent] for group in groups)]
         total = np.zeros(len(parents))
@@ -106,13 +112,20 @@ class _Tree:
         for number, group in enumerate(groups, 1):
             self.share[number] = group.shares / total[parents[number]] if total[parents[number]] else 0.0
             self.percentage[number] = self.share[number] * self.percentage[parents[number]]
-        paths = []
-        for name in entities:
+
+        def path_of(name: str) -> list[int]:
             path, number = list[int](), node[name]
             while number > 0:
                 path.insert(0, number)
                 number = parents[number]
-            paths.append(path)
+            return path
+
+        self.used = np.full(len(parents), _LEAST)
+        for name, used in settings.used:
+            *above, own = path_of(name)
+            self.used[own] = used
+            self.used[[0, *above]] += used
+        paths = [path_of(name) for name in entities]
         depth = max(map(len, paths), default=1)
         self.paths = np.array([path + [-1] * (depth - len(path)) for path in paths], np.int64).reshape(-1, depth)
         position = {name: index for index, name in enumerate(entities)}

@@ -27,6 +27,7 @@ the ordering value.  ``mem`` in KiB, as in PBS.  Priorities of queues come from 
 """
 FAIR_SHARE_NAMES = ("fairshare_perc", "fair_share_perc", "fairshare_tree_usage", "fairshare_factor")
 """Names of PBS's fair share, which need the usage so far."""
+ALL_NAMES = (*NAMES, *FAIR_SHARE_NAMES)
 
 
 class Formula(Order):
@@ -39,7 +40,7 @@ class Formula(Order):
         """:raises OptionError: if the policy has no formula, or its formula cannot be evaluated."""
         if not policy.formula:
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
-        self._evaluate = compiled(policy.formula, (*NAMES, *FAIR_SHARE_NAMES))
+        self._evaluate = compiled(policy.formula, ALL_NAMES)
         self._names = names_in(policy.formula)
         self.counts_usage = not self._names.isdisjoint(FAIR_SHARE_NAMES)
         self.fixed = "eligible_time" not in self._names and not self.counts_usage

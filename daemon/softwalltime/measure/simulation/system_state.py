@@ -76,6 +76,8 @@ class SystemState:
         heappush(self.ends, (start + self.duration[job]) << self.running.bits | job)
         self.running.add(job, start + value)
         if self._usage is not None:
+            # What it has used is known already.
+            self._usage.begin_cycle(now)
             self._usage.started(job)
 
     def begin_cycle(self, now: int) -> None:
