@@ -66,7 +66,7 @@ JOBS = (
 def test_limits_on_running_jobs_delay_starts(attribute: str, value: str, expected: dict[str, int], queue: str) -> None:
     for depth in (1, 5):
         found = model_of(limited(server(16, *JOBS, backfill_depth=depth), attribute, value, queue))
-        assert found.model.policy.backfill == ("easy" if depth == 1 else "pbs")
+        assert found.model.policy.backfill == "pbs"
         assert starts(found) == expected
         assert found.remarks == ()
 

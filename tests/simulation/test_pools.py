@@ -1,6 +1,7 @@
 """Machines of several pools: limits on running jobs, GPUs and reserved windows."""
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def limited(jobs: Jobs, processors: int, most: int) -> Pools:
 def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
     """The schedule on a machine of processors with these windows."""
     machine = Pools([processors], [((0, need),) for need in jobs.processors], jobs.walltime, windows)
-    engine = Engine(jobs, machine, SchedulerPolicy())
+    engine = Engine(jobs, machine, SchedulerPolicy(backfill="pbs"))
     engine.resume((), (), 0, [window.end for window in windows])
     return engine.run()
 
@@ -35,10 +36,10 @@ def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
 @pytest.mark.parametrize(
     "policy",
     [
-        SchedulerPolicy(),
-        SchedulerPolicy(waiting="factor:0.5"),
-        SchedulerPolicy(order="sjf"),
+        SchedulerPolicy(backfill="none", order="sjf"),
         SchedulerPolicy(backfill="none"),
+        SchedulerPolicy(backfill="pbs"),
+        SchedulerPolicy(backfill="pbs", waiting="factor:0.5", order="sjf"),
         SchedulerPolicy(backfill="pbs", depth=3),
     ],
 )
@@ -66,40 +67,91 @@ EACH, ALL = ("u", "PBS_GENERIC"), ("o", "PBS_ALL")
         ([RunLimit("", *EACH, "", 0)], [0, 0, 0, 0, 0]),
     ],
 )
-@pytest.mark.parametrize("backfill", ["easy", "pbs"])
-def test_limits_of_a_policy(limits: list[RunLimit], starts: list[int], backfill: str) -> None:
+def test_limits_of_a_policy(limits: list[RunLimit], starts: list[int]) -> None:
     records = [
         job(user, submitted=0, runtime=100, walltime=100, ncpus=2, job_id=str(number), queue=queue, ngpus=gpus)
         for number, (user, queue, gpus) in enumerate(
             (("a", "q", 0), ("a", "q", 0), ("b", "gpu", 2), ("c", "gpu", 2), ("a", "q", 0))
         )
     ]
-    policy = SchedulerPolicy(backfill=backfill, limits=tuple(limits), strict_ordering=False)
+    policy = SchedulerPolicy(backfill="pbs", limits=tuple(limits), strict_ordering=False)
     check(policy)
     assert simulate(jobs_of(records), 16, policy).start.tolist() == starts
 
 
 def test_limits_do_not_suit_every_backfilling() -> None:
-    for policy in ({"backfill": "slack"}, {"backfill": "conservative"}, {"backfill": "sjbf"}, {"order": "fairshare"}):
+    for policy in ({"backfill": "slack"}, {"backfill": "conservative"}, {"backfill": "sjbf"}, {}):
         with pytest.raises(UsageError):
             check(SchedulerPolicy(limits=(RunLimit("", *EACH, "", 1),), **policy))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("order", ["fcfs", "sjf", "xf"])
-def test_easy_with_limits_decides_as_the_cycle_of_pbs_with_one_top_job(jobs: Jobs, order: str) -> None:
-    some = jobs.that_fit(24)[0]
-    easy, cycle = (
-        simulate(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill=backfill))
-        for backfill in ("easy", "pbs")
-    )
-    assert np.array_equal(easy.start, cycle.start)
+def plain_easy(jobs: Jobs, processors: int, most: int, key: Callable[[int], float]) -> list[int]:
+    """Starts under EASY with walltimes where each user holds at most so many processors, job by job.
+
+    :param key: the least comes first in the queue.
+    """
+    users = list(jobs.completed.values("user"))
+    start = [-1] * len(jobs)
+    ends: list[tuple[int, int, int]] = []
+    """Of the running jobs: end, planned end, job."""
+
+    def free(used: Iterable[int]) -> tuple[int, Counter[str]]:
+        held = Counter[str]()
+        for job in used:
+            held[users[job]] += jobs.processors[job]
+        return processors - held.total(), held
+
+    def fits(job: int, used: Iterable[int]) -> bool:
+        left, held = free(used)
+        return jobs.processors[job] <= min(left, most - held[users[job]])
+
+    def run(job: int, now: int) -> None:
+        start[job] = now
+        ends.append((now + min(jobs.runtime[job], jobs.walltime[job]), now + jobs.walltime[job], job))
+
+    submitted = 0
+    while submitted < len(jobs) or ends:
+        now = min([end for end, _, _ in ends] + list(jobs.submitted[submitted : submitted + 1]))
+        ends = [each for each in ends if each[0] > now]
+        while submitted < len(jobs) and jobs.submitted[submitted] <= now:
+            submitted += 1
+        queue = sorted((job for job in range(submitted) if start[job] < 0), key=lambda job: (key(job), job))
+        while queue and fits(queue[0], [job for *_, job in ends]):
+            run(queue.pop(0), now)
+        if not queue:
+            continue
+        head, *others = queue
+        shadow = min(
+            planned for _, planned, _ in ends if fits(head, [job for _, later, job in ends if later > planned])
+        )
+        for other in others:
+            then = [head, *(each for _, planned, each in ends if planned > shadow)]
+            left, held = free(then)
+            late = now + jobs.walltime[other] > shadow
+            harmless = jobs.processors[other] <= left and (
+                users[other] != users[head] or jobs.processors[other] <= most - held[users[other]]
+            )
+            if fits(other, [each for *_, each in ends]) and (not late or harmless):
+                run(other, now)
+    return start
+
+
+@pytest.mark.parametrize(
+    ("order", "key"), [("fcfs", lambda jobs, job: 0.0), ("sjf", lambda jobs, job: jobs.walltime[job])]
+)
+def test_the_cycle_of_pbs_with_one_top_job_decides_as_plain_easy_does(
+    jobs: Jobs, order: str, key: Callable[[Jobs, int], float]
+) -> None:
+    some = jobs.that_fit(24)[0].chosen(range(500))
+    cycle = simulate(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill="pbs"))
+    assert cycle.start.tolist() == plain_easy(some, 64, 24, lambda job: key(some, job))
     free = simulate(some, 64, SchedulerPolicy(order=order))
-    assert (easy.start - free.start).mean() > 60, "the limit matters"
+    assert (cycle.start - free.start).mean() > 60, "the limit matters"
 
 
 def test_no_user_ever_holds_more_than_the_limit(jobs: Jobs) -> None:
     some = jobs.that_fit(24)[0]
-    found = simulate(some, limited(some, 64, 24), SchedulerPolicy())
+    found = simulate(some, limited(some, 64, 24), SchedulerPolicy(backfill="pbs"))
     users = list(some.completed.values("user"))
     held: Counter[str] = Counter()
     most = 0
@@ -126,24 +178,19 @@ def test_jobs_keep_clear_of_a_reserved_window_by_their_walltime() -> None:
     }  # fmt: skip
 
 
-def test_easy_and_pbs_hold_the_same_windows_free(jobs: Jobs) -> None:
+@pytest.mark.parametrize("backfill", ["none", "pbs"])
+def test_windows_stay_free(jobs: Jobs, backfill: str) -> None:
     begin = jobs.submitted[0]
     windows = [Window(begin + 86400 * day, begin + 86400 * day + 20_000, 40) for day in range(1, 6)]
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
-    for backfill in ("easy", "pbs"):
-        engine = Engine(jobs, Pools([64], shares, jobs.walltime, windows), SchedulerPolicy(backfill=backfill))
-        engine.resume((), (), begin, [window.end for window in windows])
-        found = engine.run()
-        end = found.start + np.minimum(found.duration, jobs.walltime)
-        for window in windows:
-            inside = (found.start < window.end) & (end > window.start)
-            times = np.concatenate([found.start[inside], [window.start]])
-            times = times[(times >= window.start) & (times < window.end)]
-            used = [int((np.array(jobs.processors)[(found.start <= time) & (end > time)]).sum()) for time in times]
-            assert max(used) <= 24, backfill
-        assert (found.start >= 0).all()
-
-
-def test_orders_that_starts_change_need_the_cycle_of_pbs(jobs: Jobs) -> None:
-    with pytest.raises(UsageError, match="backfilling pbs"):
-        simulate(jobs, limited(jobs, 64, 64), SchedulerPolicy(order="fairshare"))
+    engine = Engine(jobs, Pools([64], shares, jobs.walltime, windows), SchedulerPolicy(backfill=backfill))
+    engine.resume((), (), begin, [window.end for window in windows])
+    found = engine.run()
+    end = found.start + np.minimum(found.duration, jobs.walltime)
+    for window in windows:
+        inside = (found.start < window.end) & (end > window.start)
+        times = np.concatenate([found.start[inside], [window.start]])
+        times = times[(times >= window.start) & (times < window.end)]
+        used = [int((np.array(jobs.processors)[(found.start <= time) & (end > time)]).sum()) for time in times]
+        assert max(used) <= 24
+    assert (found.start >= 0).all()

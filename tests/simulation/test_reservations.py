@@ -241,7 +241,7 @@ def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
     assert np.array_equal(outcome.start, simulate(jobs, 64, policy).start)
 
 
-@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "conservative"])
+@pytest.mark.parametrize("backfill", ["easy", "sjbf", "conservative"])
 def test_disciplines_for_processors_only_refuse_another_machine(jobs: Jobs, backfill: str) -> None:
     with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
         simulate(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))

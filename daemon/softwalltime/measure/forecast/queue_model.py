@@ -71,7 +71,10 @@ class QueueModel:
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
         plain = self.policy.order == "fcfs" and self.pooling is None
-        return RUNS if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
+        if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS:
+            return RUNS
+        # Each start changes the order.
+        return FEWER_RUNS // 4 if self.policy.order == "fairshare" else FEWER_RUNS
 
     def quick(self, jobs: int = 0) -> "QueueModel":
         """Return the model for hundreds of runs: with many jobs, only the first reservation is planned.
@@ -93,8 +96,8 @@ class QueueModel:
             or policy.depth is None
         ):
             return self
-        backfill = policy.backfill if policy.order == "fairshare" else "easy"
-        return replace(self, policy=replace(policy, backfill=backfill, depth=None))
+        plain = self.pooling is None and policy.order != "fairshare"
+        return replace(self, policy=replace(policy, backfill="easy" if plain else "pbs", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
@@ -168,7 +171,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
-    policy = _policy(snapshot.scheduler, formula, waiting, running)
+    policy = _policy(snapshot.scheduler, formula, waiting, running, pooled=pooling.needed)
     if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
     processors = tuple(pooling.held(job) for job in live)
@@ -262,7 +265,9 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
     )
 
 
-def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str) -> SchedulerPolicy:
+def _policy(
+    scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str, *, pooled: bool
+) -> SchedulerPolicy:
     shares, _ = usable_shares(scheduler)
     policy = replace(
         scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1, fair_share=shares
@@ -272,7 +277,7 @@ def _policy(scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJo
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
     one_value = policy.classes_by_value or len(values) == len(classes)
-    if policy.backfill == "pbs" and policy.depth is None and policy.strict_ordering and one_value:
+    if policy.backfill == "pbs" and policy.depth is None and policy.strict_ordering and one_value and not pooled:
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
         return replace(policy, backfill="easy")
     return policy
@@ -301,7 +306,8 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
     queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:MAX_PLANNED_JOBS]), scheduler=scheduler))
     walltimes, first = queue.model.jobs.walltime, queue.model.running
-    model = replace(queue.model, policy=SchedulerPolicy(minimum=1), planned=walltimes[:first])
+    backfill = "easy" if queue.model.pooling is None else "pbs"
+    model = replace(queue.model, policy=SchedulerPolicy(minimum=1, backfill=backfill), planned=walltimes[:first])
     ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}
     wanted = [index for index, job_id in ids.items() if job_id in jobs]
     if not wanted:

@@ -16,7 +16,6 @@ from softwalltime.measure.simulation.machine import Profile, processors_of
 from softwalltime.measure.simulation.order import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.pools import PooledEasyBackfilling, Pools
 from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 from softwalltime.measure.simulation.slack import SlackBackfilling
@@ -183,7 +182,6 @@ class EasyBackfilling:
         self._machine = processors_of(system.machine, policy.backfill)
         self._order = system.order
         self._shortest = policy.backfill == "sjbf"
-        self._backfill = policy.backfill != "none"
         self._guard = policy.guard
         self._needs = system.jobs.processors
         self._needs_array = np.array(self._needs, np.int64)
@@ -216,8 +214,6 @@ class EasyBackfilling:
             if not ranked:
                 return
             head = ranked[0]
-        if not self._backfill:
-            return
         shadow, extra = self._reservation(head, now)
         system.promise_start(head, shadow, now)
         free = machine.free
@@ -339,16 +335,27 @@ class EasyBackfilling:
         return harmless
 
 
-def _easy(system: SystemState, policy: SchedulerPolicy) -> Discipline:
-    if isinstance(system.machine, Pools):
-        return PooledEasyBackfilling(system, policy, system.machine)
-    return EasyBackfilling(system, policy)
+class InOrder:
+    """No backfilling: jobs start in order while they fit, on any machine."""
+
+    def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
+        self._system = system
+
+    def discard_plans(self) -> None:
+        """Nothing is planned."""
+
+    def schedule(self, now: int, arrived: int) -> None:
+        system = self._system
+        # A calendar makes the machine know the time.
+        system.machine.calendar(now, ())
+        while system.queue.jobs and system.machine.fits(first := system.first(now)):
+            system.start(first, now)
 
 
 DISCIPLINES: dict[str, Callable[[SystemState, SchedulerPolicy], Discipline]] = {
-    "none": _easy,
-    "easy": _easy,
-    "sjbf": _easy,
+    "none": InOrder,
+    "easy": EasyBackfilling,
+    "sjbf": EasyBackfilling,
     "conservative": ConservativeBackfilling,
     "pbs": PbsCycle,
     "slack": SlackBackfilling,

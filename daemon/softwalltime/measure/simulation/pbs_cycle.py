@@ -189,18 +189,12 @@ class _Cycle:
             self._overtaken = True
             return False
         if not self._overtaken:
-            self._overtaken = self._first() != job
+            self._overtaken = system.first(self.now) != job
         system.start(job, self.now, backfilled=self._overtaken)
         self._calendar.occupy(job, self.now, self.now + seconds)
         self.starts += 1
         self._corrected |= system.values.running[job] > seconds
         return True
-
-    def _first(self) -> int:
-        jobs, order = self._system.in_order.array(), self._system.order
-        if self._system.ranked is not None or order is None:
-            return int(jobs[0])
-        return int(jobs[order.priorities(jobs, self.now).argmax()])
 
     def plan(self, job: int) -> bool:
         """Make a job that does not fit a top job and mark its class; return whether it ever fits."""

@@ -103,7 +103,7 @@ class SchedulerPolicy:
     queue_priorities: tuple[tuple[str, int], ...] = ()
     """Priorities of queues for the formula, as pairs; other queues have 0."""
     limits: tuple[RunLimit, ...] = ()
-    """Limits on running jobs, of the backfillings none, easy and pbs."""
+    """Limits on running jobs, of the backfillings none and pbs."""
     queues: tuple[str, ...] = ()
     """Queues that the scheduler goes through one after the other (by_queue), others last; none: all are one queue."""
     fair_share: FairShareSettings | None = None

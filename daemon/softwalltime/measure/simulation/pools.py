@@ -6,18 +6,13 @@ so many jobs, processors or GPUs of one user, group, project or queue.
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
-from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
-from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.run_limits import Limits, RunLimit, amount
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
-from softwalltime.measure.simulation.system_state import SystemState
 
 MAX_POOLS = 64
 """Maximum number of pools for which it is remembered what each job takes of them."""
@@ -261,130 +256,3 @@ class PoolCalendar(Calendar):
                 self._awaited.add(pool)
             if pool in self._profiles:
                 self._profiles[pool].change(job, sign, start, end)
-
-
-class PooledEasyBackfilling:
-    """EASY with one reservation where jobs take from several pools, under any order that starts do not change.
-
-    As in PBS with one top job: the first job that cannot start is the head.  Its shadow is the earliest planned end by
-    which all its pools have enough and it keeps clear of reserved windows.  A later job that fits starts if its waiting
-    value ends by the shadow, or if it takes of the head's pools no more than what is left over then.
-    """
-
-    def __init__(self, system: SystemState, policy: SchedulerPolicy, machine: Pools) -> None:
-        """:raises UsageError: if the order changes with each start, or the backfilling is ``sjbf``."""
-        if policy.backfill == "sjbf" or (system.order is not None and system.order.changes_on_start):
-            raise UsageError("a machine of several pools needs the backfilling pbs for this order or backfilling")
-        self._system = system
-        self._machine = machine
-        self._order = system.order
-        self._backfill = policy.backfill != "none"
-        self._guard = policy.guard
-        # The reservation that was found last: for which head, at which version of the running jobs.
-        self._known = (-1, -1, -1)
-        self._found: tuple[int, dict[int, int], Integers] = (0, {}, np.zeros(0, np.int64))
-
-    def discard_plans(self) -> None:
-        self._known = (-1, -1, -1)
-
-    def schedule(self, now: int, arrived: int) -> None:
-        system, machine = self._system, self._machine
-        machine.advance(now)
-        head = self._head(now)
-        if head < 0 or not self._backfill or machine.free[0] <= 0:
-            return
-        waiting = system.queue.array()
-        candidates = waiting[waiting != head]
-        candidates = candidates[machine.fitting(candidates)]
-        if system.promise[head] >= 0 and not len(candidates):
-            return
-        shadow, extra = self._reservation(head, now), dict[int, int]()
-        system.promise_start(head, shadow, now)
-        guarded = system.is_late(head, now, self._guard)
-        values = system.values.limit if guarded else system.values.waiting
-        time_left = shadow - now
-        candidates = self._harmless(candidates, time_left, extra, guarded)
-        if self._order is not None:
-            candidates = self._order.ranked(candidates, now)
-        while len(candidates):
-            # The first one may start; of those behind it some may no longer.
-            job = int(candidates[0])
-            if values[job] > time_left:
-                for pool, need in machine.shares[job]:
-                    if pool in extra:
-                        extra[pool] -= need
-            system.start(job, now, backfilled=True)
-            if machine.free[0] <= 0:
-                break
-            candidates = candidates[1:]
-            candidates = self._harmless(candidates[machine.fitting(candidates)], time_left, extra, guarded)
-
-    def _head(self, now: int) -> int:
-        """Start jobs in order while they fit; return the first that does not, -1 for none."""
-        # The queue's array changes when a job starts.
-        waiting = self._system.queue.array().copy()
-        order = self._order
-        pieces = blocks(waiting, CHUNK) if order is None else best_first(waiting, order.priorities(waiting, now))
-        for job in chain.from_iterable(piece.tolist() for piece in pieces):
-            if not self._machine.fits(job):
-                return int(job)
-            self._system.start(job, now)
-        return -1
-
-    def _reservation(self, head: int, now: int) -> int:
-        running, machine = self._system.running, self._machine
-        running.correct(now)
-        key = (head, running.version, len(machine.pending))
-        if key != self._known:
-            self._known = key
-            self._found = self._shadow(head, now)
-        return self._found[0]
-
-    def _shadow(self, head: int, now: int) -> tuple[int, dict[int, int], Integers]:
-        """Return the shadow, what is left of the pools without what comes free by then, and the jobs that end."""
-        running, machine = self._system.running, self._machine
-        entries = np.array(running.entries, np.int64)
-        jobs, ends = entries & running.mask, entries >> running.bits
-        shadow = now
-        for pool, need in machine.shares[head]:
-            lack = need - machine.free[pool]
-            if lack > 0:
-                shadow = max(shadow, self._enough(pool, lack, jobs, ends))
-        while shadow < FOREVER and (window := machine.blocking(head, shadow)) is not None:
-            shadow = window.end
-        ended = jobs[: int(np.searchsorted(ends, shadow, side="right"))]
-        over = sum(window.processors for window in machine.active if window.end <= shadow)
-        left = {pool: machine.free[pool] - need for pool, need in machine.shares[head]}
-        left[0] += over
-        return shadow, left, ended
-
-    def _enough(self, pool: int, lack: int, jobs: Integers, ends: Integers) -> int:
-        """The first planned end by which so much of a pool comes free; :data:`FOREVER` if never."""
-        gains, active = self._machine.needs(pool)[jobs], self._machine.active
-        if active and not pool:
-            # The processors of a reserved window come free as those of a job do.
-            ends = np.concatenate([ends, [window.end for window in active]])
-            order = np.argsort(ends, kind="stable")
-            ends, gains = ends[order], np.concatenate([gains, [window.processors for window in active]])[order]
-        place = int(np.searchsorted(np.cumsum(gains), lack))
-        return FOREVER if place == len(ends) else int(ends[place])
-
-    def _harmless(self, jobs: Integers, time_left: int, extra: dict[int, int], guarded: bool) -> Integers:
-        """Return the jobs that would not delay the head if each were the first candidate.
-
-        :param extra: free amounts of the head's pools at its shadow; counted when they are first needed.
-        """
-        late = self._system.values.planned(guarded)[jobs] > time_left
-        if late.any():
-            if not extra:
-                _, left, ended = self._found
-                extra |= {pool: amount + int(self._machine.needs(pool)[ended].sum()) for pool, amount in left.items()}
-            some = jobs[late]
-            harmless = np.ones(len(some), np.bool_)
-            for pool, amount in extra.items():
-                takes = self._machine.needs(pool)[some]
-                if takes.any():
-                    harmless &= takes <= amount
-            late[late] = ~harmless
-            jobs = jobs[~late]
-        return jobs

@@ -105,6 +105,13 @@ class SystemState:
         """The waiting jobs by priority where that does not change, else by submission."""
         return self.queue if self.ranked is None else self.ranked
 
+    def first(self, now: int) -> int:
+        """Return the first waiting job; there must be one."""
+        if self.ranked is not None or self.order is None:
+            return self.in_order.jobs[0]
+        jobs = self.queue.array()
+        return int(jobs[self.order.priorities(jobs, now).argmax()])
+
     def start(self, job: int, now: int, *, backfilled: bool | None = False) -> None:
         """Start a waiting job that fits.
 
