@@ -97,8 +97,8 @@ def plain_easy(jobs: Jobs, processors: int, most: int, key: Callable[[int], floa
 
     def free(used: Iterable[int]) -> tuple[int, Counter[str]]:
         held = Counter[str]()
-        for job in used:
-            held[users[job]] += jobs.processors[job]
+        for each in used:
+            held[users[each]] += jobs.processors[each]
         return processors - held.total(), held
 
     def fits(job: int, used: Iterable[int]) -> bool:
