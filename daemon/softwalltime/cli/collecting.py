@@ -15,7 +15,7 @@ from softwalltime.cli.sources import problems
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.written import replaced
 from softwalltime.measure.forecast.snapshot import SCHED_CONFIG_UNREAD, ServerSnapshot
-from softwalltime.measure.simulation.shares import ROOT, UNKNOWN, Entity, FairShareSettings, ShareGroup
+from softwalltime.measure.simulation.shares import ENTITIES, ROOT, UNKNOWN, FairShareSettings, ShareGroup
 from softwalltime.reports.pseudonyms import Pseudonyms
 
 SERVER = "pbs"
@@ -24,11 +24,6 @@ _PLACED = re.compile(r"\b(host|vnode)=([^:+]+)")
 _NAMED = re.compile(r"""\b([ugp]):(?!PBS_|_pbs_)["']?([^"'=\],]+)["']?""")
 """A user, group or project in a limit, as in ``[u:alice=5]``."""
 _KINDS = {"u": "user", "g": "group", "p": "project"}
-_ENTITIES: dict[Entity, tuple[str, ...]] = {
-    "euser": ("user",), "egroup": ("group",), "Account_Name": ("account",), "queue": ("queue",),
-    "egroup:euser": ("group", "user"),
-}  # fmt: skip
-"""The kinds of names in an entity of fair share."""
 
 
 def write_archive(target: Path, files: Mapping[str, Path], when: datetime) -> None:
@@ -87,7 +82,7 @@ def anonymous_snapshot(snapshot: ServerSnapshot, names: Pseudonyms) -> ServerSna
 
 
 def _anonymous_shares(shares: FairShareSettings, names: Pseudonyms) -> FairShareSettings:
-    kinds = _ENTITIES[shares.entity]
+    kinds = ENTITIES[shares.entity]
 
     def named(name: str) -> str:
         if name in (ROOT, UNKNOWN):

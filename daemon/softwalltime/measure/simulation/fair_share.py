@@ -7,7 +7,7 @@ from softwalltime.measure.simulation.formula import Environment, compiled
 from softwalltime.measure.simulation.order import Order
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.shares import ROOT, UNKNOWN, Entity, FairShareSettings, ShareGroup
+from softwalltime.measure.simulation.shares import ENTITIES, ROOT, UNKNOWN, Entity, FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 
 USAGE_NAMES = ("ncpus", "walltime", "cput", "mem", "nodect", "ngpus")
@@ -16,10 +16,6 @@ _LEAST = 1.0
 """PBS's least usage (``FAIRSHARE_MIN_USAGE``)."""
 _ITERATION = 600
 """Seconds from one cycle to the next while nothing happens (PBS's default of ``scheduler_iteration``)."""
-_COLUMNS: dict[Entity, tuple[str, ...]] = {
-    "euser": ("user",), "egroup": ("group",), "Account_Name": ("account",), "queue": ("queue",),
-    "egroup:euser": ("group", "user"),
-}  # fmt: skip
 
 
 class CountedUsage:
@@ -134,7 +130,7 @@ class _Tree:
 
 def entity_names(records: JobColumns, entity: Entity) -> list[str]:
     """Return the name of each job's entity; group:user where it has none, as in PBS."""
-    named = [":".join(parts) for parts in records.rows(*_COLUMNS[entity])]
+    named = [":".join(parts) for parts in records.rows(*ENTITIES[entity])]
     others = (f"{group}:{user}" for group, user in records.rows("group", "user"))
     return [name or other for name, other in zip(named, others, strict=True)]
 

@@ -8,6 +8,11 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, ConfigDict, Field
 
 Entity = Literal["euser", "egroup", "Account_Name", "queue", "egroup:euser"]
+ENTITIES: dict[Entity, tuple[str, ...]] = {
+    "euser": ("user",), "egroup": ("group",), "Account_Name": ("account",), "queue": ("queue",),
+    "egroup:euser": ("group", "user"),
+}  # fmt: skip
+"""The fields of a submission that name its entity, with colons between them."""
 ROOT, UNKNOWN = "root", "unknown"
 """The name of the tree's root as a parent, which a user may have too, and the group of all who are not in the file."""
 
