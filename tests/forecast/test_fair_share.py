@@ -67,6 +67,7 @@ RECORD = b"alice".ljust(56, b"\0") + pack("d", 12.5)
     [
         (FILE + RECORD, (NOW, (("alice", 12.5),))),
         (FILE, (NOW, ())),
+        (FILE[:24] + pack("q", 0), (None, ())),
         (FILE + RECORD + RECORD[:60], (NOW, (("alice", 12.5),))),
         (FILE + b"x".ljust(56, b"\0") + pack("d", float("nan")), (NOW, ())),
         (FILE + "é".encode("latin-1").ljust(56, b"\0") + pack("d", 1.0), (NOW, (("\ufffd", 1.0),))),

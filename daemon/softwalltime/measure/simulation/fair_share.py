@@ -47,9 +47,10 @@ class CountedUsage:
         """Count what was used since the last cycle."""
         self._usage += self._rate * (now - self._cycle)
         self._cycle = now
-        while now - self._last_decay > self._settings.decay_time:
-            self._usage = np.maximum(self._usage * self._settings.decay_factor, _LEAST)
-            self._last_decay += self._settings.decay_time
+        period = self._settings.decay_time
+        if (decays := (now - self._last_decay - 1) // period) > 0:
+            self._usage = np.maximum(self._usage * self._settings.decay_factor**decays, _LEAST)
+            self._last_decay += decays * period
         self.temporary = self._usage.copy()
 
     def requested(self, job: int) -> None:

@@ -69,10 +69,11 @@ _HEADER, _LAST_DECAY, _USAGE = Struct("9s7xd"), Struct("q"), Struct("50s6xd")
 _MAGIC = b"PBS_MAG!"
 
 
-def recorded_usage(data: bytes) -> tuple[int, tuple[tuple[str, float], ...]] | None:
+def recorded_usage(data: bytes) -> tuple[int | None, tuple[tuple[str, float], ...]] | None:
     """Return when usage decayed last (epoch seconds), and what each entity has used, by the scheduler's file ``usage``.
 
-    ``None`` for another file or version (OpenPBS, src/scheduler/fairshare.cpp: ``write_usage``).
+    The time is ``None`` if it never decayed; all is ``None`` for another file or version (OpenPBS,
+    src/scheduler/fairshare.cpp: ``write_usage``).
     """
     head = _HEADER.size + _LAST_DECAY.size
     if len(data) < head or _HEADER.unpack_from(data)[0].rstrip(b"\0") != _MAGIC or _HEADER.unpack_from(data)[1] != 2:
@@ -80,7 +81,7 @@ def recorded_usage(data: bytes) -> tuple[int, tuple[tuple[str, float], ...]] | N
     records = data[head : len(data) - (len(data) - head) % _USAGE.size]
     used = ((name.partition(b"\0")[0].decode(errors="replace"), usage) for name, usage in _USAGE.iter_unpack(records))
     (decayed,) = _LAST_DECAY.unpack_from(data, _HEADER.size)
-    return decayed, tuple((name, usage) for name, usage in used if 0 <= usage < float("inf"))
+    return decayed or None, tuple((name, usage) for name, usage in used if 0 <= usage < float("inf"))
 
 
 def share_groups(text: str) -> Iterator[ShareGroup]:
