@@ -24,6 +24,9 @@ WEB = UNITS / "softwalltime-web.service"
 PROGRAM = "/opt/softwalltime/bin/softwalltime"
 PYTHON = "/opt/softwalltime/bin/python"
 ACCOUNTING = "/var/spool/pbs/server_priv/accounting"
+SCHEDULER = "/var/spool/pbs/sched_priv"
+FILES = ("resource_group", "sched_config", "usage")
+"""What the daemon sees of that folder."""
 
 
 @pytest.fixture
@@ -140,6 +143,7 @@ def booted(packages: Packages, bootable: Path) -> Iterator[Machine]:
         found.boot()
         found.run(f"mkdir -p {ACCOUNTING}; chmod 0750 /var/spool/pbs/server_priv; echo secret > /var/spool/pbs/visible")
         found.run("echo secret > /var/spool/pbs/server_priv/visible")
+        found.run(f"mkdir -m 0750 {SCHEDULER}; cd {SCHEDULER}; touch formula; echo early | tee {' '.join(FILES)}")
         (found.root / ACCOUNTING[1:] / RECORDED_LOG.name).write_bytes(RECORDED_LOG.read_bytes())
         found.run("systemctl start postgresql; until pg_isready -q; do sleep 0.2; done")
         found.run("useradd --create-home alice")
@@ -182,7 +186,7 @@ def test_2_with_a_dsn_it_starts_reads_the_log_and_notifies_readiness(configured:
     configured.until(lambda: status(configured)["learnt"] == 42)
 
 
-def test_3_it_has_no_capability_and_sees_only_the_accounting_logs_of_pbs(configured: Machine) -> None:
+def test_3_it_has_no_capability_and_sees_only_the_accounting_logs_and_three_files_of_pbs(configured: Machine) -> None:
     pid = show(configured, "MainPID")
     lines = configured.run(f"cat /proc/{pid}/status").splitlines()
     fields = dict(line.split(":", 1) for line in lines)
@@ -191,10 +195,16 @@ def test_3_it_has_no_capability_and_sees_only_the_accounting_logs_of_pbs(configu
     assert set(fields["Uid"].split()) == {configured.run("id -u softwalltime")} != {"0"}
     seen = configured.run(f"nsenter -t {pid} -m find /var/spool/pbs -mindepth 1")
     assert sorted(seen.split()) == [
+        SCHEDULER,
+        *(f"{SCHEDULER}/{name}" for name in FILES),
         "/var/spool/pbs/server_priv",
         ACCOUNTING,
         f"{ACCOUNTING}/{RECORDED_LOG.name}",
     ]
+    # The scheduler writes this file in place.
+    configured.run(f"echo later > {SCHEDULER}/usage")
+    read = f"nsenter -t {pid} -m setpriv --reuid softwalltime --regid softwalltime --clear-groups cat {SCHEDULER}/usage"
+    assert configured.run(read) == "later"
     assert configured.run(f"nsenter -t {pid} -m touch {ACCOUNTING}/x", check=False).endswith("Read-only file system")
 
 

@@ -45,8 +45,9 @@ def test_terms_of_fair_share_in_a_formula_use_the_usage_so_far() -> None:
     assert (starts(queue), queue.remarks) == ({"3": 600, "2": 900}, ())
 
 
-def test_without_the_options_it_is_the_order_of_arrival_and_that_is_said() -> None:
-    queue = model_of(server(4, *QUEUE, fair_share=True))
+@pytest.mark.parametrize("shares", [None, FairShareSettings()])
+def test_where_usage_is_unknown_it_is_the_order_of_arrival_and_that_is_said(shares: FairShareSettings | None) -> None:
+    queue = model_of(server(4, *QUEUE, fair_share=True, shares=shares))
     assert queue.remarks == ("fair share is on: the order is approximated by the order of arrival",)
     assert starts(queue) == {"2": 600, "3": 900, "4": 1200, "5": 1500}
 

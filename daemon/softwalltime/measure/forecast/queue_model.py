@@ -8,6 +8,7 @@ from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
 from softwalltime.measure.forecast.site_scheduler import (
+    knows_usage,
     queues_in_turn,
     scheduler_policy,
     unsupported,
@@ -166,7 +167,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
     reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
-    formula = usable_formula(snapshot.scheduler, with_usage=snapshot.scheduler.shares is not None)
+    formula = usable_formula(snapshot.scheduler, with_usage=knows_usage(snapshot.scheduler))
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
@@ -272,7 +273,7 @@ def _policy(
     policy = replace(
         scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1, fair_share=shares
     )
-    if scheduler.fair_share and not formula and shares is not None:
+    if scheduler.fair_share and not formula and knows_usage(scheduler):
         return replace(policy, order="fairshare")
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}

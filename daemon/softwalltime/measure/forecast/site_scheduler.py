@@ -35,6 +35,11 @@ def usable_formula(scheduler: SchedulerSettings, *, with_usage: bool = False) ->
     return scheduler.formula if scheduler.eligible_time else _ELIGIBLE_TIME.sub("0", scheduler.formula)
 
 
+def knows_usage(scheduler: SchedulerSettings) -> bool:
+    """Whether the snapshot has what each user has used so far, on which fair share depends."""
+    return scheduler.shares is not None and bool(scheduler.shares.used)
+
+
 def _fault(formula: str, names: Collection[str]) -> str:
     """Why a formula of these names cannot be evaluated; empty if it can, or there is none."""
     if not formula:
@@ -48,7 +53,7 @@ def _fault(formula: str, names: Collection[str]) -> str:
 
 def _order(scheduler: SchedulerSettings, *, every_queue: bool) -> Iterator[str]:
     """Yield remarks on the order of the jobs."""
-    with_usage = every_queue or scheduler.shares is not None
+    with_usage = every_queue or knows_usage(scheduler)
     fault = _fault(scheduler.formula, ALL_NAMES if with_usage else NAMES)
     order = "job_sort_formula" if scheduler.formula and not fault else "the order of arrival"
     if fault:
