@@ -168,7 +168,7 @@ def _table(path: str, values: Mapping[str, Any]) -> Iterator[str]:
 
 
 def toml_value(value: object) -> str:
-    """Return a value in TOML syntax.
+    """Return a value in TOML syntax, which has no null: such keys are left out.
 
     >>> toml_value({"mean": -0.25, "wide": True}), toml_value('a "b"'), toml_value(({"most": 1}, 2))
     ('{mean = -0.25, wide = true}', '"a \\\\"b\\\\""', '[{most = 1}, 2]')
@@ -176,7 +176,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, datetime):
         return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
     if isinstance(value, Mapping):
-        return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items())}}}"
+        return f"{{{', '.join(f'{key} = {toml_value(inner)}' for key, inner in value.items() if inner is not None)}}}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(toml_value, value))}]"
     # JSON strings are TOML strings, except for the character DEL.
