@@ -19,7 +19,7 @@ from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
 from tests.acceptance.sleeping import Record
 
-MOMENT = 2
+MOMENT = 1
 """Maximum seconds between the scheduler's view and the log's record of an event."""
 TRIED = 5
 """Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""

@@ -102,7 +102,7 @@ def agree(
     """Run a workload on the server, and hold the simulator to every decision of its scheduler.
 
     A difference is explained where jobs were exiting while the scheduler read the state of the server.  Mean waits may
-    differ by a fifth, because one such difference changes the rest of the schedule.
+    differ by 10%, because one such difference changes the rest of the schedule.
     """
     sleepers = make(JOBS, processors, 1.2, seed)
     ids = run(lab, sleepers, timeout=600)
@@ -114,7 +114,7 @@ def agree(
     assert sum(cycle.same for cycle in cycles) >= 0.8 * len(cycles)
     assert {job for cycle in cycles for job in cycle.started} == set(range(JOBS)), "every start was compared"
     waits = simulate(jobs, processors, policy).start - np.array(jobs.submitted)
-    assert waits.mean() == pytest.approx(recorded_waits(completed).wait, rel=0.2, abs=2)
+    assert waits.mean() == pytest.approx(recorded_waits(completed).wait, rel=0.1, abs=2)
 
 
 def test_walltimes(lab: Lab, processors: int) -> None:
