@@ -65,9 +65,8 @@ class PlainCycle:
                     planned[job] = start
                     if system.is_late(job, now, self._guard):
                         values = system.values.limit
-                    if system.order is not None:
-                        system.order.planned(job)
-                        ordered = self._sorted_anew(ordered, now)
+                    system.planned(job)
+                    ordered = self._sorted_anew(ordered, now)
             marked.add(key)
         for job, start in planned.items():
             system.promise_start(job, start, now, settled=not corrected)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, simulate
-from softwalltime.measure.simulation.fair_share import FairShare, entity_names
+from softwalltime.measure.simulation.fair_share import CountedUsage, entity_names
 from softwalltime.measure.simulation.machine import Processors
-from softwalltime.measure.simulation.orders import Formula
+from softwalltime.measure.simulation.order import Order
+from softwalltime.measure.simulation.orders import FairShare, Formula
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup, share_groups
@@ -32,6 +33,11 @@ def order_of(records: Sequence[CompletedJob], **settings: object) -> FairShare:
     workload = jobs_of(records)
     policy = SchedulerPolicy(order="fairshare", fair_share=FairShareSettings(**settings))  # type: ignore[arg-type]
     return FairShare(workload, Values(workload, policy, list(workload.runtime)), policy)
+
+
+def counted(order: Order) -> CountedUsage:
+    assert order.usage is not None
+    return order.usage
 
 
 def ranking(order: FairShare, jobs: int) -> list[int]:
@@ -65,18 +71,18 @@ def test_in_the_next_cycle_a_running_job_counts_with_what_it_has_used() -> None:
     records += [job("a", submitted=10, runtime=10, walltime=10, ncpus=1, job_id="2")]
     records += [job("b", submitted=20, runtime=10, walltime=10, ncpus=1, job_id="3")]
     order = order_of(records)
-    order.started(0)
-    order.started(1)
+    counted(order).started(0)
+    counted(order).started(1)
     assert ranking(order, 4)[0] == 1, "in the cycle of the start"
-    order.begin_cycle(50)
+    counted(order).begin_cycle(50)
     assert ranking(order, 4) == [0, 1, 2, 3]
 
 
 def test_a_top_job_counts_until_the_end_of_the_cycle() -> None:
     order = order_of([job("a", walltime=1000, ncpus=1), job("b", walltime=10, ncpus=1), job("a", ncpus=1)])
-    order.planned(0)
+    counted(order).requested(0)
     assert ranking(order, 3) == [1, 0, 2]
-    order.begin_cycle(1)
+    counted(order).begin_cycle(1)
     assert ranking(order, 3) == [0, 1, 2]
     # a2 is planned as the top job, so b comes before a3, which would fit too.
     records = [job("a", submitted=0, runtime=100, walltime=100, ncpus=3, job_id="a1")]
@@ -90,11 +96,11 @@ def test_a_top_job_counts_until_the_end_of_the_cycle() -> None:
 
 def test_usage_after_the_last_cycle_is_not_counted_and_usage_is_halved_every_day() -> None:
     order = order_of([job("a", submitted=0, runtime=1700, walltime=5000, ncpus=8)])
-    order.started(0)
-    order.ended(0, 1700)
+    counted(order).started(0)
+    counted(order).ended(0, 1700)
     first = np.array([0])
     for now, usage in ((1700, 9601), (86400, 9601), (86401, 9601 / 2), (4 * 86400, 9601 / 8), (99 * 86400, 1)):
-        order.begin_cycle(now)
+        counted(order).begin_cycle(now)
         assert order.priorities(first, now)[0] == -usage
 
 
@@ -121,9 +127,9 @@ def test_a_group_comes_before_the_users_in_it() -> None:
         [job(user, walltime=600, ncpus=1) for user in users], groups=tuple(share_groups(TREE)), unknown_shares=0
     )
     assert ranking(order, 4) == [0, 1, 2, 3], "who has no share is last"
-    order.planned(0)
+    counted(order).requested(0)
     assert ranking(order, 4) == [2, 1, 0, 3], "bob pays for alice's usage too"
-    order.planned(2)
+    counted(order).requested(2)
     assert ranking(order, 4) == [1, 0, 2, 3], "600 for 30 shares are less than 600 for 10"
 
 
@@ -132,9 +138,9 @@ def test_a_user_may_have_the_name_of_the_root() -> None:
     records = [job(user, walltime=600, ncpus=1) for user in users]
     for groups in ("physics 50 root 30\nalice 51 physics 1", "root 50 root 30\nalice 51 root 1"):
         order = order_of(records, groups=tuple(share_groups(groups)), unknown_shares=10)
-        order.planned(0)
+        counted(order).requested(0)
         assert ranking(order, 2) == [1, 0]
-        order.planned(1)
+        counted(order).requested(1)
         assert ranking(order, 2) == ([1, 0] if "physics" in groups else [0, 1])
 
 
@@ -163,8 +169,8 @@ def test_whose_usage_is_counted(entity: str, names: list[str]) -> None:
 )
 def test_the_usage_is_an_expression(usage: str, expected: float) -> None:
     order = order_of([job(runtime=1000, walltime=3000, ncpus=8, cput=500, mem=2**30, mem_used=102400)], usage=usage)
-    order.started(0)
-    order.begin_cycle(1000)
+    counted(order).started(0)
+    counted(order).begin_cycle(1000)
     assert order.priorities(np.array([0]), 1000)[0] == pytest.approx(-1 - expected)
 
 
@@ -176,10 +182,10 @@ def test_terms_of_fair_share_in_a_formula() -> None:
     def values(formula: str) -> list[float]:
         policy = SchedulerPolicy(order="formula", formula=formula, fair_share=settings)
         order = Formula(workload, Values(workload, policy, list(workload.runtime)), policy)
-        order.started(0)
-        order.begin_cycle(200)
-        order.started(2)
-        order.begin_cycle(300)
+        counted(order).started(0)
+        counted(order).begin_cycle(200)
+        counted(order).started(2)
+        counted(order).begin_cycle(300)
         return order.priorities(np.arange(4), 300).tolist()
 
     # The values in the log of OpenPBS 23.06.06 with this file, unknown_shares: 10, pbsfs -s alice 300000 and -s carol
@@ -246,7 +252,7 @@ def test_the_order_is_that_of_a_plain_tree(
     records = [job(name, walltime=60 * (number + 1), ncpus=1) for number, name in enumerate(names)]
     order = order_of(records, groups=tuple(tree), unknown_shares=unknown_shares)
     for request in requests:
-        order.planned(request)
+        counted(order).requested(request)
         for node in nodes[names[request]].path():
             node.used += 60 * (request + 1)
     found = [nodes[names[index]] for index in ranking(order, 8)]

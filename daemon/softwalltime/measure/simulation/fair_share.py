@@ -1,12 +1,10 @@
-"""PBS's fair share: the usage of each entity as pbs_sched counts it, and the order by it."""
+"""PBS's fair share: the tree of entities and groups, and the usage of each as pbs_sched counts it."""
 
 import numpy as np
 
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.formula import Environment, compiled
-from softwalltime.measure.simulation.order import Order
 from softwalltime.measure.simulation.planned_values import Values
-from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shares import ENTITIES, ROOT, UNKNOWN, Entity, FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs
 
@@ -58,6 +56,7 @@ class CountedUsage:
         self.temporary[self._nodes(job)] += self._job_request[job]
 
     def started(self, job: int) -> None:
+        self.requested(job)
         self._rate[self._nodes(job)] += self._job_rate[job]
 
     def ended(self, job: int, now: int) -> None:
@@ -161,43 +160,3 @@ def _usage(jobs: Jobs, values: Values, expression: str) -> tuple[Floats, Floats]
             for columns in (took, request)
         )
     return np.maximum(total, 0.0) / runtime, requested
-
-
-class FairShare(Order):
-    """Least usage for its share first, level by level of the tree (``compare_path``); without a share last.
-
-    A job that becomes a top job counts as one that starts.
-    """
-
-    changes_on_start = counts_usage = True
-
-    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
-        self._counted = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
-        paths = self._counted.paths
-        # A level at which all are in one group decides nothing.
-        deciding = [level for level in paths.T if len(level) and np.ptp(level)]
-        self._paths = np.array(deciding or paths.T[-1:]).T
-
-    def priorities(self, waiting: Integers, now: int) -> Floats:
-        counted = self._counted
-        with np.errstate(divide="ignore"):
-            ratio = np.where(counted.percentage > 0, counted.temporary / counted.percentage, np.inf)
-        by_level = np.where(self._paths >= 0, ratio[self._paths], 0.0)
-        if by_level.shape[1] == 1:
-            rank = by_level[:, 0]
-        else:
-            rank = np.unique(by_level, axis=0, return_inverse=True)[1].reshape(-1).astype(np.float64)
-        return -rank[counted.leaf[waiting]]
-
-    def begin_cycle(self, now: int) -> None:
-        self._counted.begin_cycle(now)
-
-    def planned(self, job: int) -> None:
-        self._counted.requested(job)
-
-    def started(self, job: int) -> None:
-        self._counted.requested(job)
-        self._counted.started(job)
-
-    def ended(self, job: int, now: int) -> None:
-        self._counted.ended(job, now)

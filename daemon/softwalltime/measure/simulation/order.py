@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from softwalltime.measure.simulation.fair_share import CountedUsage
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
 CHUNK = 64
@@ -18,8 +19,8 @@ class Order(ABC):
 
     changes_on_start: bool = False
     """Whether a start, or a plan for one, changes priorities at that instant."""
-    counts_usage: bool = False
-    """Whether it is notified of cycles, starts and ends, because priorities depend on what was used."""
+    usage: CountedUsage | None = None
+    """The usage on which priorities depend; it is told of each cycle, start and end."""
     fixed: bool = False
     """Whether a job's priority stays as at its submission while its values stay."""
 
@@ -31,37 +32,13 @@ class Order(ABC):
         """Return these jobs, the highest priority first; jobs of equal priority keep their order."""
         return waiting[np.argsort(-self.priorities(waiting, now), kind="stable")]
 
-    def begin_cycle(self, now: int) -> None:  # noqa: B027  # most orders need not know
-        """Note the begin of a scheduling pass."""
-
-    def planned(self, job: int) -> None:  # noqa: B027  # most orders need not know
-        """Note that a job has become a top job in this pass."""
-
-    def started(self, job: int) -> None:  # noqa: B027  # most orders need not know
-        """Note the start of a job."""
-
-    def ended(self, job: int, now: int) -> None:  # noqa: B027  # most orders need not know
-        """Note the end of a job."""
-
 
 class _OrderWithin(Order):
     """Jobs ordered by something else first, and then by another order."""
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self.changes_on_start, self.counts_usage = order.changes_on_start, order.counts_usage
-
-    def begin_cycle(self, now: int) -> None:
-        self._order.begin_cycle(now)
-
-    def planned(self, job: int) -> None:
-        self._order.planned(job)
-
-    def started(self, job: int) -> None:
-        self._order.started(job)
-
-    def ended(self, job: int, now: int) -> None:
-        self._order.ended(job, now)
+        self.changes_on_start, self.usage = order.changes_on_start, order.usage
 
 
 class Arrival(Order):

@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from softwalltime.core.errors import OptionError
-from softwalltime.measure.simulation.fair_share import CountedUsage, FairShare
+from softwalltime.measure.simulation.fair_share import CountedUsage
 from softwalltime.measure.simulation.formula import Environment, compiled, names_in
 from softwalltime.measure.simulation.order import Arrival, Order, QueueByQueue
 from softwalltime.measure.simulation.planned_values import Values
@@ -42,8 +42,8 @@ class Formula(Order):
             raise OptionError("the order formula needs an expression: give --formula, or the key formula")
         self._evaluate = compiled(policy.formula, ALL_NAMES)
         self._names = names_in(policy.formula)
-        self.counts_usage = not self._names.isdisjoint(FAIR_SHARE_NAMES)
-        self.fixed = "eligible_time" not in self._names and not self.counts_usage
+        by_usage = not self._names.isdisjoint(FAIR_SHARE_NAMES)
+        self.fixed = "eligible_time" not in self._names and not by_usage
         self._submitted = np.array(jobs.submitted, np.int64)
         self._values = values
         priorities = np.array(jobs.priorities or [(0, 0)] * len(jobs), np.float64).reshape(-1, 2)
@@ -56,9 +56,9 @@ class Formula(Order):
             **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus")},
             "mem": np.ceil(jobs.completed.numbers("mem", 0) / 1024),
         }  # fmt: skip
-        if self.counts_usage:
-            self._usage = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
-            self._node = self._usage.entity_node()[self._usage.leaf]
+        if by_usage:
+            self.usage = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
+            self._node = self.usage.entity_node()[self.usage.leaf]
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         names = self._names
@@ -70,8 +70,8 @@ class Formula(Order):
             environment["soft_walltime"] = np.where(value < self._columns["walltime"][waiting], value, 0.0)
         if "predicted" in names:
             environment["predicted"] = self._values.ordering[waiting]
-        if self.counts_usage:
-            environment |= self._fair_share(waiting)
+        if self.usage is not None:
+            environment |= self._fair_share(self.usage, waiting)
         with np.errstate(all="ignore"):
             priorities = np.asarray(self._evaluate(environment), np.float64)
             if not (finite := np.isfinite(priorities)).all():
@@ -79,23 +79,41 @@ class Formula(Order):
             single = priorities.astype(np.float32).astype(np.float64)
         return single if single.shape == waiting.shape else np.full(waiting.shape, single)
 
-    def _fair_share(self, waiting: Integers) -> Environment:
+    def _fair_share(self, counted: CountedUsage, waiting: Integers) -> Environment:
         node = self._node[waiting]
-        share, usage = self._usage.percentage[node], self._usage.factors()[node]
+        share, usage = counted.percentage[node], counted.factors()[node]
         with np.errstate(divide="ignore"):
             factor = np.where(share > 0, 2.0 ** -(usage / share), 0.0)
         # PBS hands them to Python with six decimals.
         share, usage, factor = (np.round(column, 6) for column in (share, usage, factor))
         return dict(zip(FAIR_SHARE_NAMES, (share, share, usage, factor), strict=True))
 
-    def begin_cycle(self, now: int) -> None:
-        self._usage.begin_cycle(now)
 
-    def started(self, job: int) -> None:
-        self._usage.started(job)
+class FairShare(Order):
+    """Least usage for its share first, level by level of the tree (``compare_path``); without a share last.
 
-    def ended(self, job: int, now: int) -> None:
-        self._usage.ended(job, now)
+    A job that becomes a top job counts as one that starts.
+    """
+
+    changes_on_start = True
+
+    def __init__(self, jobs: Jobs, values: Values, policy: SchedulerPolicy) -> None:
+        self.usage = self._counted = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
+        paths = self._counted.paths
+        # A level at which all are in one group decides nothing.
+        deciding = [level for level in paths.T if len(level) and np.ptp(level)]
+        self._paths = np.array(deciding or paths.T[-1:]).T
+
+    def priorities(self, waiting: Integers, now: int) -> Floats:
+        counted = self._counted
+        with np.errstate(divide="ignore"):
+            ratio = np.where(counted.percentage > 0, counted.temporary / counted.percentage, np.inf)
+        by_level = np.where(self._paths >= 0, ratio[self._paths], 0.0)
+        if by_level.shape[1] == 1:
+            rank = by_level[:, 0]
+        else:
+            rank = np.unique(by_level, axis=0, return_inverse=True)[1].reshape(-1).astype(np.float64)
+        return -rank[counted.leaf[waiting]]
 
 
 AGE = 3600

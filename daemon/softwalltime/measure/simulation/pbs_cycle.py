@@ -210,8 +210,7 @@ class _Cycle:
         if system.is_late(job, self.now, self._guard):
             self._values, self._values_array = system.values.limit, system.values.limit_array
             self._class = self._classes.by_limit
-        if system.order is not None:
-            system.order.planned(job)
+        system.planned(job)
         return True
 
     def promise(self) -> None:

@@ -64,7 +64,7 @@ class SystemState:
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
             self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
-        self._usage = self.order if self.order is not None and self.order.counts_usage else None
+        self._usage = None if self.order is None else self.order.usage
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
         """Let a job run that started before ``now``, at ``start``; it is planned to end at its start + value."""
@@ -83,6 +83,11 @@ class SystemState:
     def begin_cycle(self, now: int) -> None:
         if self._usage is not None:
             self._usage.begin_cycle(now)
+
+    def planned(self, job: int) -> None:
+        """Note that a job has become a top job in this cycle."""
+        if self._usage is not None:
+            self._usage.requested(job)
 
     def submit(self, jobs: Sequence[int], now: int) -> None:
         """Let jobs wait whose values are known."""
@@ -174,7 +179,7 @@ class SystemState:
 
 
 def _has_fixed_ranks(order: Order) -> bool:
-    return order.fixed and not order.counts_usage
+    return order.fixed and order.usage is None
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:
