@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -15,10 +16,10 @@ from softwalltime.measure.simulation.run_limits import (
     ALL,
     GENERIC,
     JOBS,
-    Limits,
     RunLimit,
     amount,
     gpus,
+    limits_of_job,
     request_of,
 )
 
@@ -26,6 +27,13 @@ _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\
 # Limit attributes of older PBS versions, with the kind of entity.
 _LIMIT = TypeAdapter(RunLimit)
 _OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
+
+
+class Limits(NamedTuple):
+    """The limits of a server; ``unread`` are the attributes that are not modelled."""
+
+    run_limits: tuple[RunLimit, ...]
+    unread: tuple[str, ...]
 
 
 def limits_of(snapshot: ServerSnapshot) -> Limits:
@@ -77,7 +85,7 @@ class Pooling:
         self._all = {vnode.name for vnode in snapshot.vnodes}
         up = self._up.values()
         self.processors = sum(vnode.ncpus for vnode in up)
-        self.limits: Limits = limits_of(snapshot)
+        self.limits = limits_of(snapshot)
         self.reservations = [
             reservation
             for reservation in snapshot.reservations
@@ -119,7 +127,7 @@ class Pooling:
             amounts[self._pool(("vnodes", queue), 0)] = processors
         if ("gpus",) in self._index and (count := gpus(submission)):
             amounts[self._index["gpus",]] = count
-        for limit, who in self.limits.of(submission):
+        for limit, who in limits_of_job(self.limits.run_limits, submission):
             key = (limit.queue, limit.kind, limit.resource, who)
             if count := amount(submission, limit.resource):
                 amounts[self._pool(key, limit.most)] = count

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
-from softwalltime.measure.simulation.run_limits import Limits, RunLimit, amount
+from softwalltime.measure.simulation.run_limits import RunLimit, amount, limits_of_job
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
 MAX_POOLS = 64
@@ -159,11 +159,11 @@ class Pools:
 
 def limited(jobs: Jobs, processors: int, run_limits: Sequence[RunLimit]) -> Pools:
     """Return a machine on which limits on running jobs hold; a job above a limit counts as much as the limit."""
-    limits, capacities, pools = Limits(tuple(run_limits), ()), [processors], dict[tuple[str, ...], int]()
+    capacities, pools = [processors], dict[tuple[str, ...], int]()
     shares = []
     for job, size in zip(jobs.completed, jobs.processors, strict=True):
         amounts = {}
-        for limit, who in limits.of(job.submission):
+        for limit, who in limits_of_job(run_limits, job.submission):
             pool = pools.setdefault((limit.queue, limit.kind, limit.resource, who), len(capacities))
             if pool == len(capacities):
                 capacities.append(limit.most)

@@ -1,6 +1,6 @@
 """Limits on running jobs: to which jobs each one applies, and how much a job counts for it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
@@ -32,28 +32,21 @@ class RunLimit:
     """The limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a server, as PBS writes them; ``unread`` are the attributes that are not modelled.
+def limits_of_job(run_limits: Sequence[RunLimit], submission: Submission) -> Iterator[tuple[RunLimit, str]]:
+    """Yield the limits that hold for a job, each with the entity that shares it.
 
     A limit holds for a queue or for the whole server, and for everybody together (``o:PBS_ALL``), for each user, group
     or project (``PBS_GENERIC``), or for one of them by name, which then replaces the generic limit for that one.
     """
-
-    run_limits: tuple[RunLimit, ...]
-    unread: tuple[str, ...]
-
-    def of(self, submission: Submission) -> Iterator[tuple[RunLimit, str]]:
-        """Yield the limits that hold for a job, each with the entity that shares it."""
-        project = submission.project or DEFAULT_PROJECT
-        entities = {"u": submission.user, "g": submission.group, "p": project, "o": ALL}
-        named = {(limit.queue, limit.kind, limit.resource, limit.name) for limit in self.run_limits}
-        for limit in self.run_limits:
-            who = entities[limit.kind]
-            own = (limit.queue, limit.kind, limit.resource, who)
-            holds = limit.name == who or (limit.name == GENERIC and own not in named)
-            if holds and limit.queue in ("", submission.queue):
-                yield limit, who
+    project = submission.project or DEFAULT_PROJECT
+    entities = {"u": submission.user, "g": submission.group, "p": project, "o": ALL}
+    named = {(limit.queue, limit.kind, limit.resource, limit.name) for limit in run_limits}
+    for limit in run_limits:
+        who = entities[limit.kind]
+        own = (limit.queue, limit.kind, limit.resource, who)
+        holds = limit.name == who or (limit.name == GENERIC and own not in named)
+        if holds and limit.queue in ("", submission.queue):
+            yield limit, who
 
 
 def amount(submission: Submission, resource: str) -> int:
