@@ -5,7 +5,10 @@ SOFTWALLTIME_TEST_FAILOVERS: how often; default 1.
 
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -43,20 +46,30 @@ def test_every_record_is_stored_once_after_failovers(command: str, synchronous: 
         config.write_text(f'dsn = "{servers.dsn}"\naccounting = "{folder}"\nsocket = "{socket}"\n')
         options = ["--config", config] if command == "serve" else ["--follow", "--config", config]
         lost = 0
-        with pbs_server(source, folder, SECONDS * FAILOVERS):
+
+        def completed() -> int:
+            return int(servers.ask(servers.primary, "SELECT count(*) FROM softwalltime.completed_jobs"))
+
+        with pbs_server(source, folder, SECONDS * FAILOVERS) as writer:
             process = forks.start(command, *options)
             for _ in range(FAILOVERS):
                 time.sleep(chance.uniform(0.2, 0.5))
                 if not synchronous:
-                    servers.detach()
-                    time.sleep(chance.uniform(0.2, 0.5))
-                jobs = servers.ask(servers.primary, "SELECT count(*) FROM softwalltime.completed_jobs")
+                    # A slow machine could read the whole log before, or nothing of it after.
+                    with paused(writer):
+                        servers.detach()
+                        kept = completed()
+                    until(
+                        lambda kept=kept: completed() > kept or (writer.poll() == 0 and all_read(servers.dsn, folder))
+                    )
+                    time.sleep(chance.uniform(0, 0.3))
+                jobs = completed()
                 servers.fail_over()
-                lost += jobs > servers.ask(servers.primary, "SELECT count(*) FROM softwalltime.completed_jobs")
+                lost += jobs > completed()
                 servers.join()
         assert synchronous or lost, "no failover lost a commit"
+        until(lambda: all_read(servers.dsn, folder))
         engine = connect(servers.dsn)
-        until(lambda: positions_reach(engine, log_files(folder)))
         assert_as_the_log(engine, folder)
         if command == "serve":
             # It has learnt what a daemon learns that starts now.
@@ -70,6 +83,24 @@ def test_every_record_is_stored_once_after_failovers(command: str, synchronous: 
         end(process, signal.SIGTERM)
         engine.dispose()
     assert "Traceback" not in errors.read_text()
+
+
+@contextmanager
+def paused(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Stop a process meanwhile."""
+    process.send_signal(signal.SIGSTOP)
+    yield
+    process.send_signal(signal.SIGCONT)
+
+
+def all_read(dsn: str, folder: Path) -> bool:
+    """Return whether the logs of a folder were read to their ends."""
+    engine = connect(dsn)
+    try:
+        return positions_reach(engine, log_files(folder))
+    finally:
+        # The server may be killed next.
+        engine.dispose()
 
 
 def status(socket: Path) -> dict[str, Any]:
