@@ -13,7 +13,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -151,6 +151,37 @@ class Lab:
         finally:
             for name, ncpus in before.items():
                 self.qmgr(f"set node {name} resources_available.ncpus = {ncpus}")
+
+    @contextmanager
+    def vnodes(self, ncpus: int, queues: Sequence[str], sharing: str) -> Iterator[None]:
+        """Give the server a vnode of so many processors for each of these queues, and no others, inside the context.
+
+        :param queues: empty: for the jobs of all queues without vnodes of their own.
+        """
+        names = [f"vn{number}" for number in range(len(queues))]
+        file = self.home / "spool" / "vnodes"
+        settings = (f"resources_available.ncpus = {ncpus}", f"sharing = {sharing}")
+        lines = [f"{name}: {setting}" for name in names for setting in settings]
+        file.write_text("\n".join(["$configversion 2", *lines, ""]))
+
+        def reload() -> None:
+            self.must("kill", "-HUP", (self.home / "mom_priv" / "mom.lock").read_text().strip())
+
+        with self.virtual_processors(0):
+            self.must("pbs_mom", "-s", "insert", "softwalltime", str(file))
+            try:
+                reload()
+                until(lambda: self.must("pbsnodes", "-av").count(f"sharing = {sharing}") == len(names), 30, "vnodes")
+                for name, queue in zip(names, queues, strict=True):
+                    if queue:
+                        self.qmgr(f"set node {name} queue = {queue}")
+                yield
+            finally:
+                file.unlink()
+                self.must("pbs_mom", "-s", "remove", "softwalltime")
+                reload()
+                for name in names:
+                    self.qmgr(f"delete node {name}")
 
     @contextmanager
     def sched_config(self) -> Iterator[Callable[[str, str], None]]:

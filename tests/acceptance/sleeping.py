@@ -20,7 +20,10 @@ _TIMES = {"Q": "qtime", "S": "start", "E": "end"}
 
 @dataclass(frozen=True, slots=True)
 class Sleeper:
-    """One job: submitted ``offset`` s after the first, sleeps ``runtime`` s on ``ncpus`` processors."""
+    """One job: submitted ``offset`` s after the first, sleeps ``runtime`` s on ``ncpus`` processors.
+
+    ``spread``: in as many chunks, which may be on several vnodes.
+    """
 
     offset: float
     ncpus: int
@@ -28,6 +31,11 @@ class Sleeper:
     walltime: int
     user: str = "alice"
     queue: str = "workq"
+    spread: bool = False
+
+    @property
+    def select(self) -> str:
+        return f"select={self.ncpus}:ncpus=1" if self.spread else f"select=1:ncpus={self.ncpus}"
 
 
 WALLTIMES = (127, 163, 211, 269, 347)
@@ -109,7 +117,7 @@ def run(lab: Lab, sleepers: Sequence[Sleeper], timeout: float) -> list[str]:
             lab.qmgr("set server scheduling = True")
             begin, scheduling = time.monotonic(), True
         time.sleep(max(0.0, begin + sleeper.offset - time.monotonic()))
-        asked = ("-l", f"select=1:ncpus={sleeper.ncpus}", "-l", f"walltime={sleeper.walltime}", "-q", sleeper.queue)
+        asked = ("-l", sleeper.select, "-l", f"walltime={sleeper.walltime}", "-q", sleeper.queue)
         ids.append(lab.qsub(*asked, user=sleeper.user, command=("/bin/sleep", str(sleeper.runtime))))
     if not scheduling:
         lab.qmgr("set server scheduling = True")

@@ -15,6 +15,7 @@ from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shares import ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.simulation.vnodes import Vnodes, jobs_on
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
@@ -107,8 +108,8 @@ def agree(
     sleepers = make(JOBS, processors, 1.2, seed)
     ids = run(lab, sleepers, timeout=600)
     completed, records = recorded(lab, ids)
-    jobs = jobs_of(completed)
-    cycles = compare(jobs, records, processors, policy)
+    jobs = jobs_on(policy.vnodes, jobs_of(completed))
+    cycles = compare(jobs, records, processors, policy, [sleeper.runtime for sleeper in sleepers])
     unexplained = [cycle for cycle in cycles if not cycle.explained]
     assert not unexplained
     assert sum(cycle.same for cycle in cycles) >= 0.8 * len(cycles)
@@ -156,6 +157,20 @@ def test_limits_on_running_jobs(lab: Lab, processors: int, tmp_path: Path) -> No
     finally:
         for limit in limits:
             lab.qmgr(f"unset queue workq {limit.split()[0]}")
+
+
+@pytest.mark.usefixtures("strict")
+def test_whole_vnodes_and_vnodes_of_a_queue(lab: Lab, tmp_path: Path) -> None:
+    def on_vnodes(*values: Any) -> list[Sleeper]:
+        return [
+            replace(each, ncpus=min(each.ncpus, 8) if each.queue == "nodefault" else each.ncpus, spread=True)
+            for each in of_two_queues(*values)
+        ]
+
+    with lab.vnodes(4, ["", "", "", "", "nodefault", "nodefault"], "force_excl"):
+        policy = policy_of_the_site(lab, tmp_path)
+        assert policy.vnodes == (Vnodes(4, 4, "", "force_excl"), Vnodes(2, 4, "nodefault", "force_excl"))
+        agree(lab, 24, policy, seed=8, make=lambda count, _, *rest: on_vnodes(count, 16, *rest))
 
 
 @pytest.mark.usefixtures("half")

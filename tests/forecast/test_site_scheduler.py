@@ -12,6 +12,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.run_limits import RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.simulation.vnodes import Vnodes
 from tests.forecast.states import NOW, recorded, server
 from tests.samples import job
 
@@ -33,7 +34,7 @@ def site(**settings: object) -> ServerSnapshot:
 def test_a_recorded_server_is_read_whole() -> None:
     read = site_scheduler(recorded())
     limits = (RunLimit("short", "u", ALL_USERS, "", 4), RunLimit("long", "u", ALL_USERS, "ncpus", 64))
-    assert read.policy == SchedulerPolicy(backfill="pbs", depth=2, limits=limits)
+    assert read.policy == SchedulerPolicy(backfill="pbs", depth=2, limits=limits, vnodes=(Vnodes(3, 8),))
     assert (read.processors, dict(read.walltimes)) == (24, {"short": 1800})
 
 
@@ -87,7 +88,7 @@ def test_walltimes_come_from_the_queues() -> None:
 )  # fmt: skip
 def test_the_scheduler_as_it_is(settings: dict[str, object], policy: SchedulerPolicy, name: str) -> None:
     read = site_scheduler(site(**settings))
-    assert (read.policy, read.name) == (policy, name)
+    assert (read.policy, read.name) == (replace(policy, vnodes=(Vnodes(1, 64),)), name)
 
 
 @pytest.mark.parametrize(
@@ -143,11 +144,10 @@ def test_what_the_machine_has_besides_processors_is_said() -> None:
         replace(site(), vnodes=vnodes, reservations=(AdvanceReservation("S1.srv", NOW, NOW + 60, 1, "RESV_CONFIRMED"),))
     )
     assert read.processors == 48
+    assert read.policy.vnodes == (Vnodes(1, 16, "", "default_shared"), Vnodes(1, 32, "fast", "force_exclhost"))
     assert read.remarks == (
         "2 vnodes are one pool: which vnode has free processors and memory is not modelled",
         "32 of the processors are of vnodes that are down or offline: --processors gives another size",
-        "vnodes of queues are for all jobs: fast",
-        "jobs get whole vnodes (sharing), but count with the processors that they request",
         "reservations are not simulated: 1",
     )
 

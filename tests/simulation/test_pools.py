@@ -12,6 +12,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
 from softwalltime.measure.simulation.run_limits import RunLimit
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import Vnodes, jobs_on
 from tests.samples import job
 
 
@@ -77,6 +78,60 @@ def test_limits_of_a_policy(limits: list[RunLimit], starts: list[int]) -> None:
     policy = SchedulerPolicy(backfill="pbs", limits=tuple(limits), strict_ordering=False)
     check(policy)
     assert simulate(jobs_of(records), 16, policy).start.tolist() == starts
+
+
+@pytest.mark.parametrize(
+    ("vnodes", "starts"),
+    [
+        ((), [0, 0, 0, 0, 100]),
+        ((Vnodes(5, 4),), [0, 0, 0, 0, 100]),
+        ((Vnodes(4, 4), Vnodes(1, 4, "gpu")), [0, 0, 0, 100, 200]),
+        ((Vnodes(2, 4), Vnodes(2, 4, "gpu"), Vnodes(1, 4, "other")), [0, 100, 0, 0, 100]),
+        ((Vnodes(5, 4, "gpu"),), [0, 0, 0, 0, 100]),
+    ],
+)
+def test_vnodes_of_queues(vnodes: tuple[Vnodes, ...], starts: list[int]) -> None:
+    asked = (("q", 6), ("q", 4), ("gpu", 4), ("gpu", 2), ("gpu", 12))
+    records = [
+        job(submitted=0, runtime=100, walltime=100, ncpus=ncpus, job_id=str(number), queue=queue)
+        for number, (queue, ncpus) in enumerate(asked)
+    ]
+    policy = SchedulerPolicy(backfill="pbs", vnodes=vnodes, strict_ordering=False)
+    check(policy)
+    assert simulate(jobs_on(vnodes, jobs_of(records)), 20, policy).start.tolist() == starts
+
+
+PLAIN, WHOLE = (Vnodes(4, 8),), (Vnodes(4, 8, "", "force_excl"), Vnodes(2, 6, "", "force_exclhost"))
+
+
+@pytest.mark.parametrize(
+    ("vnodes", "request_", "processors"),
+    [
+        (PLAIN, (2, 1, "2:ncpus=1", "free"), 2),
+        (PLAIN, (2, 1, "2:ncpus=1", "free:excl"), 8),
+        (PLAIN, (2, 2, "2:ncpus=1", "scatter:exclhost"), 16),
+        (PLAIN, (10, 5, "5:ncpus=2", "pack:excl"), 16),
+        (PLAIN, (18, None, "", "excl"), 24),
+        (PLAIN, (18, None, "what:ncpus=is", "excl"), 24),
+        (PLAIN, (9, 1, "1:ncpus=9", "excl"), 9),
+        (WHOLE, (2, 1, "2:ncpus=1", "free"), 8),
+        (WHOLE, (2, 1, "2:ncpus=1", "shared"), 8),
+        ((Vnodes(4, 8, "", "default_excl"),), (2, 1, "2:ncpus=1", "free"), 8),
+        ((Vnodes(4, 8, "", "default_excl"),), (2, 1, "2:ncpus=1", "free:shared"), 2),
+        ((Vnodes(4, 8, "", "ignore_excl"),), (2, 1, "2:ncpus=1", "free:excl"), 2),
+        ((*PLAIN, *WHOLE), (2, 1, "2:ncpus=1", "free"), 2),
+        ((*PLAIN, Vnodes(1, 12, "gpu", "force_excl")), (2, 1, "2:ncpus=1", "free"), 2),
+        ((*WHOLE, Vnodes(1, 12, "q", "default_shared")), (2, 1, "2:ncpus=1", "free"), 2),
+    ],
+)
+def test_a_job_takes_whole_vnodes(
+    vnodes: tuple[Vnodes, ...], request_: tuple[int, int | None, str, str], processors: int
+) -> None:
+    ncpus, nodect, select, place = request_
+    jobs = jobs_of([job(ncpus=ncpus, nodect=nodect, select=select, place=place, queue="q")])
+    found = jobs_on(vnodes, jobs)
+    assert (found.processors, found.requested.tolist()) == ((processors,), [ncpus])
+    assert jobs_on((), found) is found
 
 
 def test_limits_do_not_suit_every_backfilling() -> None:

@@ -28,6 +28,7 @@ from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.predict.policy.plan_file import Promised
 from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
@@ -187,10 +188,11 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP_S))
     plain = make_columns(Workload(jobs))
     without = RecordedWaits(plain, plain.wait, simulated=False)
-    fitting, _ = jobs_of(jobs).that_fit(promised.processors)
+    scheduler = policy_of(dict(promised.scheduler), "the plan's scheduler")
+    fitting, _ = jobs_on(scheduler.vnodes, jobs_of(jobs)).that_fit(promised.processors)
     if not promised.scheduler or len(fitting) < MIN_SIMULATED * int((plain.runtime > 0).sum()) or not len(fitting):
         return without
-    outcome = simulate(fitting, promised.processors, policy_of(dict(promised.scheduler), "the plan's scheduler"))
+    outcome = simulate(fitting, promised.processors, scheduler)
     wait = outcome.start - np.array(fitting.submitted, np.int64)
     # A workload is in order of submission, the simulated jobs in the order in which they could run.
     wait = wait[np.argsort(fitting.completed.numbers("submitted"), kind="stable")]

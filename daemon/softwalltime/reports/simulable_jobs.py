@@ -20,6 +20,7 @@ from softwalltime.measure.simulation.simulated_jobs import (
     starts_of,
     use_changes,
 )
+from softwalltime.measure.simulation.vnodes import REQUEST, Vnodes, processors_on
 
 WEEK_S = 7 * DAY
 FIRST, LAST = -(2**62), 2**62
@@ -51,16 +52,16 @@ class SimulablePart(NamedTuple):
         return use_changes(self.start[which], self.runtime[which], self.processors[which])
 
 
-def simulable_parts(workload: Recorded, since: int = FIRST) -> Iterator[SimulablePart]:
-    """Yield the jobs that could run from ``since`` on."""
-    for part in workload.parts(_COLUMNS):
+def simulable_parts(workload: Recorded, since: int = FIRST, vnodes: tuple[Vnodes, ...] = ()) -> Iterator[SimulablePart]:
+    """Yield the jobs that could run from ``since`` on, with the processors that they take on these vnodes."""
+    for part in workload.parts(tuple(dict.fromkeys((*_COLUMNS, *(REQUEST if vnodes else ()))))):
         which, left_out = simulable(part.jobs)
         eligible = eligible_times(part.jobs)
         which = which[eligible[which] >= since]
         jobs = part.jobs.select(which)
         start = starts_of(jobs)
         yield SimulablePart(
-            part.numbers[which], eligible[which], start, jobs.numbers("runtime"), jobs.numbers("ncpus"),
+            part.numbers[which], eligible[which], start, jobs.numbers("runtime"), processors_on(vnodes, jobs),
             jobs.numbers("start") != -1, jobs.numbers("walltime") > 0, start < part.submitted[which],
             int(part.submitted[-1]), left_out,
         )  # fmt: skip
@@ -91,7 +92,9 @@ class Totals:
         return totals
 
 
-def use(workload: Recorded, begin: int, since: int = FIRST) -> Iterator[tuple[Integers, Integers]]:
+def use(
+    workload: Recorded, begin: int, since: int = FIRST, vnodes: tuple[Vnodes, ...] = ()
+) -> Iterator[tuple[Integers, Integers]]:
     """Yield the instants at which the number of processors in use changes, and that number from each of them on.
 
     Each time of whole weeks, the first from ``begin`` on; the last time until the last job ends.  In memory are the
@@ -100,9 +103,9 @@ def use(workload: Recorded, begin: int, since: int = FIRST) -> Iterator[tuple[In
     :param begin: before all starts, in epoch seconds.
     :param since: only the jobs that could run from this time on.
     """
-    early = [part.changes(part.early) for part in simulable_parts(workload, since)]
+    early = [part.changes(part.early) for part in simulable_parts(workload, since, vnodes)]
     pending, now, used = np.concatenate([np.empty((2, 0), np.int64), *early], axis=1), begin, 0
-    for part in chain(simulable_parts(workload, since), [None]):
+    for part in chain(simulable_parts(workload, since, vnodes), [None]):
         if part is None:
             until = int(pending[0].max(initial=now))
             due = np.full(pending.shape[1], True)
@@ -131,7 +134,9 @@ class Newest:
     scored_share: float
 
 
-def newest_jobs(workload: Recorded, most: int, processors: int, since: int = FIRST) -> Newest:
+def newest_jobs(
+    workload: Recorded, most: int, processors: int, since: int = FIRST, vnodes: tuple[Vnodes, ...] = ()
+) -> Newest:
     """Return the newest jobs, at most so many, of those that could run from ``since`` on.
 
     :param processors: size of the machine.
@@ -139,7 +144,7 @@ def newest_jobs(workload: Recorded, most: int, processors: int, since: int = FIR
     kept = [np.empty((2, 0), np.int64)]
     count = fitting = 0
     used = scored = 0.0
-    for part in simulable_parts(workload, since):
+    for part in simulable_parts(workload, since, vnodes):
         fits = part.processors <= processors
         # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
         seconds = part.processors.astype(np.float64) * part.runtime

@@ -27,6 +27,7 @@ from softwalltime.measure.simulation.runs import (
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.shaking import AS_SUBMITTED, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
@@ -181,13 +182,15 @@ def prepare(workload: Recorded, options: SimulationOptions) -> SimulationInput |
             "size cannot be estimated; --processors gives it"
         )
     begin = totals.first_start
-    step = machine_step(begin, use(workload, begin)) if known else None
+    vnodes = options.baseline.policy.vnodes
+    step = machine_step(begin, use(workload, begin, vnodes=vnodes)) if known else None
     since = FIRST if step is None else step.since
-    size = options.processors or max(int(used.max()) for _, used in use(workload, begin, since))
-    newest = newest_jobs(workload, options.jobs, size, since)
+    size = options.processors or max(int(used.max()) for _, used in use(workload, begin, since, vnodes))
+    newest = newest_jobs(workload, options.jobs, size, since, vnodes)
     if not newest.of:
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
-    jobs = replace(jobs_of(workload.chosen(newest.numbers), workload.teaching), left_out=dict(+totals.left_out))
+    jobs = jobs_on(vnodes, jobs_of(workload.chosen(newest.numbers), workload.teaching))
+    jobs = replace(jobs, left_out=dict(+totals.left_out))
     return SimulationInput(
         jobs, newest.of, newest.refused, size, options.processors is None, newest.scored_share, workload.teaching, step
     )
@@ -259,7 +262,7 @@ def _remarks(jobs: Jobs, site: SchedulerPolicy) -> Iterator[str]:
         yield f"the jobs of {servers} servers share one queue and machine; give the logs of one server"
     if reserved := sum(_RESERVATION.fullmatch(queue or "") is not None for queue in jobs.completed.values("queue")):
         yield f"{plural(reserved, 'job')} in reservations (queues such as R12) wait for processors as all others do"
-    if whole := sum("excl" in (place or "") for place in jobs.completed.values("place")):
+    if not site.vnodes and (whole := sum("excl" in (place or "") for place in jobs.completed.values("place"))):
         yield f"{plural(whole, 'job')} with whole vnodes (place=excl) count with the processors that they request"
     queued = np.maximum(jobs.completed.numbers("submitted"), jobs.completed.numbers("qtime"))
     late = int((np.array(jobs.submitted) > queued + MINUTE).sum())

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -11,17 +11,10 @@ from pydantic import TypeAdapter
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
-from softwalltime.measure.simulation.pools import Shares, Window
-from softwalltime.measure.simulation.run_limits import (
-    ALL,
-    GENERIC,
-    JOBS,
-    RunLimit,
-    amount,
-    gpus,
-    limits_of_job,
-    request_of,
-)
+from softwalltime.measure.simulation import pools
+from softwalltime.measure.simulation.pools import PoolTable, Shares, Window
+from softwalltime.measure.simulation.run_limits import ALL, GENERIC, JOBS, RunLimit
+from softwalltime.measure.simulation.vnodes import Vnodes, gets_whole, processors_taken
 
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.
@@ -70,21 +63,26 @@ def is_up(vnode: VnodeState) -> bool:
     return not _DOWN.search(vnode.state)
 
 
+def vnodes_of(vnodes: Iterable[VnodeState]) -> tuple[Vnodes, ...]:
+    """Return the vnodes with processors by kind."""
+    kinds = Counter((vnode.ncpus, vnode.queue, vnode.sharing) for vnode in vnodes if vnode.ncpus)
+    return tuple(Vnodes(count, *kind) for kind, count in sorted(kinds.items()))
+
+
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
 
 
 class Pooling:
     """The resource pools of a server, and each job's share of them.
 
-    ``limits`` are those of the server.  ``windows`` are the processors of reservations.  ``capacities`` are those of
-    the pools, the processors first: a limit becomes a pool for each user, group or project when a job of theirs is met.
+    ``limits`` are those of the server.  ``windows`` are the processors of reservations.
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
         self._up = {vnode.name: vnode for vnode in snapshot.vnodes if is_up(vnode)}
         self._all = {vnode.name for vnode in snapshot.vnodes}
-        up = self._up.values()
-        self.processors = sum(vnode.ncpus for vnode in up)
+        self._vnodes = vnodes_of(self._up.values())
+        self.processors = sum(vnode.ncpus for vnode in self._up.values())
         self.limits = limits_of(snapshot)
         self.reservations = [
             reservation
@@ -96,97 +94,46 @@ class Pooling:
             for reservation in self.reservations
             if reservation.ncpus
         ]
-        self.capacities = [self.processors]
-        self._index: dict[tuple[object, ...], int] = {}
-        self._queues = Counter[str]()
-        for vnode in up:
-            self._queues[vnode.queue] += vnode.ncpus
-        if list(self._queues) in ([], [""]):
-            self._queues.clear()
-        for queue, ncpus in self._queues.items():
-            self._pool(("vnodes", queue), ncpus)
-        if (total := sum(vnode.ngpus for vnode in up)) > 0:
-            self._pool(("gpus",), total)
+        total_gpus = sum(vnode.ngpus for vnode in self._up.values())
+        self._table = PoolTable(self.processors, self._vnodes, self.limits.run_limits, total_gpus)
+        self.shares = self._table.shares
+        self.capacities = self._table.capacities
 
     @property
     def needed(self) -> bool:
         return bool(len(self.capacities) > 1 or self.limits.run_limits or self.windows)
-
-    def _pool(self, key: tuple[object, ...], capacity: int) -> int:
-        if key not in self._index:
-            self._index[key] = len(self.capacities)
-            self.capacities.append(capacity)
-        return self._index[key]
-
-    def shares(self, submission: Submission, processors: int) -> Shares:
-        """Return the shares of the pools of a job that holds or needs so many processors (:meth:`held`)."""
-        amounts: dict[int, int] = {}
-        if self._queues:
-            # Queues without vnodes of their own share the others.
-            queue = submission.queue if submission.queue in self._queues else ""
-            amounts[self._pool(("vnodes", queue), 0)] = processors
-        if ("gpus",) in self._index and (count := gpus(submission)):
-            amounts[self._index["gpus",]] = count
-        for limit, who in limits_of_job(self.limits.run_limits, submission):
-            key = (limit.queue, limit.kind, limit.resource, who)
-            if count := amount(submission, limit.resource):
-                amounts[self._pool(key, limit.most)] = count
-        return ((0, processors), *sorted(amounts.items()))
 
     def held(self, job: LiveJob) -> int:
         """Processors of vnodes that are up that a running job holds, or a waiting job will hold.
 
         A job with exclusive placement holds whole vnodes.
         """
-        asked = job.submission.ncpus or 1
-        placed = placed_on(job.exec_vnode) if job.occupies else {}
-        if placed:
-            vnodes = [self._up[name] for name in placed if name in self._up]
-            if vnodes and self._exclusive(job.submission, vnodes):
-                return sum(vnode.ncpus for vnode in vnodes)
-            if self._all.issuperset(placed):
-                return sum(ncpus for name, ncpus in placed.items() if name in self._up)
-        return asked if job.occupies else self.needed_by(job.submission)
-
-    def needed_by(self, submission: Submission) -> int:
-        """Processors that a job takes when it starts."""
-        asked = submission.ncpus or 1
-        vnodes = [vnode for vnode in self._up.values() if vnode.queue in ("", submission.queue)]
-        if not vnodes or not self._exclusive(submission, vnodes):
-            return asked
-        size = Counter(vnode.ncpus for vnode in vnodes).most_common(1)[0][0]
-        request = request_of(submission)
-        count = 0
-        for chunks in request.chunks:
-            on_one = 1 if request.arrangement.endswith("scatter") else max(size // max(chunks.resources[0], 1), 1)
-            count += -(-chunks.count // on_one)
-        return max(count * size, asked)
-
-    def _exclusive(self, submission: Submission, vnodes: Sequence[VnodeState]) -> bool:
-        """Whether a job gets whole vnodes: by its placement, or by the vnodes' attribute ``sharing``."""
-        if all(vnode.sharing.startswith("force_excl") for vnode in vnodes):
-            return True
-        if all(vnode.sharing.startswith("default_excl") for vnode in vnodes):
-            return "shared" not in submission.place
-        return request_of(submission).exclusive
+        submission = job.submission
+        if not job.occupies:
+            return processors_taken(
+                self._vnodes, submission.ncpus, submission.nodect, submission.select, submission.place, submission.queue
+            )
+        placed = placed_on(job.exec_vnode)
+        vnodes = [self._up[name] for name in placed if name in self._up]
+        if vnodes and all(gets_whole(submission.place, vnode.sharing) for vnode in vnodes):
+            return sum(vnode.ncpus for vnode in vnodes)
+        if placed and self._all.issuperset(placed):
+            return sum(ncpus for name, ncpus in placed.items() if name in self._up)
+        return submission.ncpus or 1
 
     def why_never(self, submission: Submission, shares: Shares) -> str:
         """Return why a job cannot start even on the empty machine, one sentence; empty if it can."""
         if self.inside_queue(submission.queue):
             return f"it is in the queue of reservation {submission.queue}, whose jobs are not forecast"
-        names = {index: key for key, index in self._index.items()}
-        for pool, need in shares[1:]:
-            have = self.capacities[pool]
-            if need <= have:
-                continue
-            match names[pool]:
-                case ("gpus",):
+        for name, need, have in self._table.above(shares):
+            match name:
+                case (pools.GPUS,):
                     return f"it needs {need:,} GPUs, the vnodes that are up have {have:,}"
-                case ("vnodes", _):
+                case (pools.VNODES, _):
                     return f"it needs {need:,} processors, the vnodes for its queue have {have:,}"
                 case (queue, _, resource, who):
                     where = f"queue {queue}" if queue else "the server"
-                    what = "jobs" if resource == JOBS else str(resource)
+                    what = "jobs" if resource == JOBS else resource
                     return f"{where} lets {who} run {have:,} {what} at one time, and it needs {need:,}"
         return ""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from softwalltime.core.errors import OptionError
-from softwalltime.measure.forecast.pooling import Pooling, is_up
+from softwalltime.measure.forecast.pooling import Pooling, is_up, vnodes_of
 from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
 from softwalltime.measure.simulation.fair_share import USAGE_NAMES
 from softwalltime.measure.simulation.formula import compiled, names_in
@@ -99,14 +99,10 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
 
 
 def _machine(snapshot: ServerSnapshot) -> Iterator[str]:
-    """Yield remarks on vnodes and reservations, of which the simulation of a log has only the processors."""
+    """Yield remarks on vnodes that are down and on reservations, which the simulation of a log does not have."""
     vnodes = snapshot.vnodes
     if down := sum(vnode.ncpus for vnode in vnodes if not is_up(vnode)):
         yield f"{down:,} of the processors are of vnodes that are down or offline: --processors gives another size"
-    if bound := sorted({vnode.queue for vnode in vnodes} - {""}):
-        yield f"vnodes of queues are for all jobs: {', '.join(bound)}"
-    if any("excl" in vnode.sharing and not vnode.sharing.startswith("ignore") for vnode in vnodes):
-        yield "jobs get whole vnodes (sharing), but count with the processors that they request"
     if snapshot.reservations:
         yield f"reservations are not simulated: {len(snapshot.reservations):,}"
 
@@ -165,7 +161,8 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     if "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
-    policy = replace(policy, limits=(*pooling.limits.run_limits, *_machine_limits(snapshot)))
+    limits = (*pooling.limits.run_limits, *_machine_limits(snapshot))
+    policy = replace(policy, limits=limits, vnodes=vnodes_of(snapshot.vnodes))
     processors = sum(vnode.ncpus for vnode in snapshot.vnodes)
     return SiteScheduler(_name(policy), policy, processors, default_walltimes(snapshot), tuple(remarks))
 

@@ -21,6 +21,7 @@ from softwalltime.measure.simulation.pools import limited
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
 from softwalltime.measure.simulation.system_state import SystemState, named
+from softwalltime.measure.simulation.vnodes import processors_of_queues
 from softwalltime.predict.predictors.base import Predictor
 
 _STRIDE = 4096
@@ -214,5 +215,7 @@ def simulate(
 
 
 def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
-    """Return an empty machine on which the limits of the policy hold."""
-    return limited(jobs, processors, policy.limits) if policy.limits else Processors(processors, jobs.processors)
+    """Return an empty machine with the policy's limits, and with its vnodes where queues have their own."""
+    if policy.limits or processors_of_queues(policy.vnodes):
+        return limited(jobs, processors, policy.vnodes, policy.limits)
+    return Processors(processors, jobs.processors)

@@ -142,7 +142,7 @@ def _usage(jobs: Jobs, values: Values, expression: str) -> tuple[Floats, Floats]
     """
     evaluate = compiled(expression, USAGE_NAMES)
     records = jobs.completed
-    runtime, processors = np.array(jobs.runtime, np.float64), np.array(jobs.processors, np.float64)
+    runtime, processors = np.array(jobs.runtime, np.float64), jobs.requested
     cput = records.numbers("cput").astype(np.float64)
     size = records.numbers("mem", 0) / 1024
     used = records.numbers("mem_used").astype(np.float64)

@@ -51,7 +51,7 @@ class Formula(Order):
             known = dict(policy.queue_priorities)
             priorities[:, 0] = [known.get(queue or "", 0) for queue in jobs.completed.values("queue")]
         self._columns = {
-            "walltime": values.limit_array.astype(np.float64), "ncpus": np.array(jobs.processors, np.float64),
+            "walltime": values.limit_array.astype(np.float64), "ncpus": jobs.requested,
             "queue_priority": priorities[:, 0], "job_priority": priorities[:, 1],
             **{name: jobs.completed.numbers(name, 0).astype(np.float64) for name in ("nodect", "ngpus")},
             "mem": np.ceil(jobs.completed.numbers("mem", 0) / 1024),

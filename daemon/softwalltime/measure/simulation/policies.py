@@ -12,6 +12,7 @@ from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.validation import hint, plain, read_toml
 from softwalltime.measure.simulation.run_limits import RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings
+from softwalltime.measure.simulation.vnodes import Vnodes
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make
@@ -104,6 +105,8 @@ class SchedulerPolicy:
     """Priorities of queues for the formula, as pairs; other queues have 0."""
     limits: tuple[RunLimit, ...] = ()
     """Limits on running jobs, of the backfillings none and pbs."""
+    vnodes: tuple[Vnodes, ...] = ()
+    """Vnodes of the machine, for queues with vnodes of their own and for jobs that get whole ones; none: processors."""
     queues: tuple[str, ...] = ()
     """Queues that the scheduler goes through one after the other (by_queue), others last; none: all are one queue."""
     fair_share: FairShareSettings | None = None

@@ -10,12 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.core.jobs import Submission
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
-from softwalltime.measure.simulation.run_limits import RunLimit, amount, limits_of_job
+from softwalltime.measure.simulation.run_limits import RunLimit, amount, gpus, limits_of_job
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+from softwalltime.measure.simulation.vnodes import Vnodes, processors_of_queues
 
 MAX_POOLS = 64
 """Maximum number of pools for which it is remembered what each job takes of them."""
+VNODES, GPUS = "vnodes", "gpus"
+"""Names of pools."""
 Shares = tuple[tuple[int, int], ...]
 """A job's shares: pool and amount, first the processors, then other pools in ascending order."""
 
@@ -157,21 +161,65 @@ class Pools:
         return PoolCalendar(self, now, list(ends))
 
 
-def limited(jobs: Jobs, processors: int, run_limits: Sequence[RunLimit]) -> Pools:
-    """Return a machine on which limits on running jobs hold; a job above a limit counts as much as the limit."""
-    capacities, pools = [processors], dict[tuple[str, ...], int]()
-    shares = []
-    for job, size in zip(jobs.completed, jobs.processors, strict=True):
-        amounts = {}
-        for limit, who in limits_of_job(run_limits, job.submission):
-            pool = pools.setdefault((limit.queue, limit.kind, limit.resource, who), len(capacities))
-            if pool == len(capacities):
-                capacities.append(limit.most)
-            capacities[pool] = min(capacities[pool], limit.most)
-            if count := min(amount(job.submission, limit.resource), limit.most):
-                amounts[pool] = count
-        shares.append(((0, size), *sorted(amounts.items())))
-    return Pools(capacities, shares, jobs.walltime)
+class PoolTable:
+    """The pools of a machine, and each job's shares of them.
+
+    ``capacities`` are those of the pools, the processors first.  A limit becomes a pool for each user, group or project
+    when a job of theirs is met.
+    """
+
+    def __init__(
+        self, processors: int, vnodes: Iterable[Vnodes] = (), run_limits: Sequence[RunLimit] = (), total_gpus: int = 0
+    ) -> None:
+        """:param total_gpus: GPUs of the machine; 0: their number is not limited."""
+        self.capacities = [processors]
+        self._names: list[tuple[str, ...]] = [("processors",)]
+        self._index: dict[tuple[str, ...], int] = {}
+        self._run_limits = run_limits
+        self._queues = processors_of_queues(vnodes)
+        for queue, ncpus in self._queues.items():
+            self._pool((VNODES, queue), ncpus)
+        self._gpus = total_gpus and self._pool((GPUS,), total_gpus)
+
+    def _pool(self, name: tuple[str, ...], capacity: int) -> int:
+        pool = self._index.setdefault(name, len(self.capacities))
+        if pool == len(self.capacities):
+            self.capacities.append(capacity)
+            self._names.append(name)
+        self.capacities[pool] = min(self.capacities[pool], capacity)
+        return pool
+
+    def shares(self, submission: Submission, processors: int) -> Shares:
+        """Return the shares of a job that takes so many processors."""
+        amounts: dict[int, int] = {}
+        if self._queues:
+            # Queues without vnodes of their own share the others.
+            queue = submission.queue if submission.queue in self._queues else ""
+            amounts[self._pool((VNODES, queue), self._queues.get(queue, 0))] = processors
+        if self._gpus and (count := gpus(submission)):
+            amounts[self._gpus] = count
+        for limit, who in limits_of_job(self._run_limits, submission):
+            if count := amount(submission, limit.resource):
+                amounts[self._pool((limit.queue, limit.kind, limit.resource, who), limit.most)] = count
+        return ((0, processors), *sorted(amounts.items()))
+
+    def above(self, shares: Shares) -> Iterator[tuple[tuple[str, ...], int, int]]:
+        """Yield the pools that are too small for a job: name, what it needs, and what there is.
+
+        A name is :data:`VNODES` and the queue, :data:`GPUS`, or queue, kind, resource and entity of a limit.
+        """
+        for pool, need in shares[1:]:
+            if need > self.capacities[pool]:
+                yield self._names[pool], need, self.capacities[pool]
+
+
+def limited(jobs: Jobs, processors: int, vnodes: Iterable[Vnodes], run_limits: Sequence[RunLimit]) -> Pools:
+    """Return a machine with these vnodes and limits on running jobs; a job above a limit counts for it as the limit."""
+    table = PoolTable(processors, vnodes, run_limits)
+    shares = [table.shares(job.submission, size) for job, size in zip(jobs.completed, jobs.processors, strict=True)]
+    most = table.capacities
+    shares = [tuple((pool, min(need, most[pool])) for pool, need in each) for each in shares]
+    return Pools(most, shares, jobs.walltime)
 
 
 class PoolCalendar(Calendar):

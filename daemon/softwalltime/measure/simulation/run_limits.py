@@ -1,6 +1,7 @@
 """Limits on running jobs: to which jobs each one applies, and how much a job counts for it."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
@@ -64,29 +65,25 @@ def gpus(submission: Submission) -> int:
 
 
 class ResourceRequest(NamedTuple):
-    """A job's request: chunks, their arrangement (free, pack, scatter, vscatter), exclusive use of vnodes."""
+    """A job's request: chunks, and their arrangement (free, pack, scatter, vscatter)."""
 
     chunks: tuple[Chunks, ...]
     arrangement: str
-    exclusive: bool
 
 
 def request_of(job: Submission) -> ResourceRequest:
     """Return a job's request; without a readable ``select``: ``nodect`` equal chunks, or chunks of one processor."""
-    totals = (job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
-    try:
-        return _request(job.select, job.place, *totals)
-    except ValueError:
-        return _request("", job.place, *totals)
+    return requested(job.select, job.place, job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
 
 
 @lru_cache(maxsize=1 << 16)
-def _request(select: str, place: str, ncpus: int, nodect: int, mem: int, ngpus: int) -> ResourceRequest:
+def requested(select: str, place: str, ncpus: int, nodect: int, mem: int = 0, ngpus: int = 0) -> ResourceRequest:
+    """Return the request of a job with these attributes (:func:`request_of`)."""
     words = place.replace(":", " ").split()
     arrangement = next((word for word in words if word in ("free", "pack", "scatter", "vscatter")), "free")
-    exclusive = any(word in ("excl", "exclhost") for word in words)
     if select:
-        return ResourceRequest(chunks_of(select), arrangement, exclusive)
+        with suppress(ValueError):
+            return ResourceRequest(chunks_of(select), arrangement)
     count = nodect if 1 < nodect <= ncpus else ncpus
     per_chunk = (-(-ncpus // count), mem // count, -(-ngpus // count))
-    return ResourceRequest((Chunks(count, per_chunk),), arrangement, exclusive)
+    return ResourceRequest((Chunks(count, per_chunk),), arrangement)

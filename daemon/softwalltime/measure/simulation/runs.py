@@ -24,6 +24,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
+from softwalltime.measure.simulation.vnodes import jobs_on
 
 Progress = Callable[[int], None]
 
@@ -79,7 +80,8 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
     :raises SoftwalltimeError: if the package has another version, a predictor raises, or the jobs cannot be read.
     """
     require_version(task.experiment.version)
-    jobs = load_once(task.path, lambda path: jobs_of(*read(path)))
+    vnodes = task.experiment.baseline.vnodes
+    jobs = load_once(task.path, lambda path: jobs_on(vnodes, jobs_of(*read(path))))
     return list(results(shaken(jobs, task.experiment.shake, task.seed), task.experiment, task.policies, task.seed))
 
 

@@ -29,9 +29,10 @@ class Jobs:
 
     ``completed`` holds the records.  ``submitted`` is when the job could run for the first time, in epoch seconds: the
     submission, or ``etime`` where it was held or depended on other jobs.  ``walltime`` and ``runtime`` are in seconds;
-    the walltime is :data:`UNLIMITED_WALLTIME_S` for a job without one, which is not scored.  ``processors``: requested,
-    or allocated if the request is unknown.  ``left_out`` counts the records that cannot be simulated, by reason.
-    ``teaches``: whether predictors learn from the job.  ``priorities``: of its queue and of itself, where known.
+    the walltime is :data:`UNLIMITED_WALLTIME_S` for a job without one, which is not scored.  ``processors``: what it
+    takes, which may be more than :attr:`requested`.  ``left_out`` counts the records that cannot be simulated, by
+    reason.  ``teaches``: whether predictors learn from the job.  ``priorities``: of its queue and of itself, where
+    known.
     """
 
     completed: JobColumns
@@ -50,6 +51,11 @@ class Jobs:
     def scored(self) -> NDArray[np.bool_]:
         """Which jobs the metrics are of: those with a walltime."""
         return np.asarray(self.completed.numbers("walltime") > 0)
+
+    @property
+    def requested(self) -> Floats:
+        """Processors that each job requests, or was allocated if the request is unknown."""
+        return np.maximum(self.completed.numbers("ncpus"), 1).astype(np.float64)
 
     def scored_share(self, processors: int | None = None) -> float:
         """The share of the processor time that the scored jobs up to this size used as recorded; 1 without jobs."""
