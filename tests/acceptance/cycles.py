@@ -85,7 +85,8 @@ class Cycle:
     """What PBS started after some change, and what the simulator starts in the same state.
 
     ``explained``: whether they are the same jobs, or would be if jobs whose command ended, or that ended within a
-    moment, still ran or were exiting, or if PBS did two cycles.  Records of other things may stand among those of one cycle's starts.
+    moment, still ran or were exiting, or if PBS did two cycles.  Records of other things may stand among those of one
+    cycle's starts.
     """
 
     time: int

@@ -80,7 +80,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     predictor would have been, and waits that are simulated on the newest jobs with PBS's scheduling cycle.  The verdict
     is one of three: switch a policy on, do not, or the simulation cannot tell.  The page contains user names unless
     --pseudonyms replaces them.  With --write a recommended policy is also written as a plan that "softwalltime policy
-    set" applies and "softwalltime verify" checks later.
+    set" applies and "softwalltime verify" checks later; it has the real names in the limits and shares of --site.
 
     \b
     Example:

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 from softwalltime.accounting.queue_limits import OTHERS
 from softwalltime.core.errors import SourceError
 from softwalltime.core.jobs import Submission
+from softwalltime.core.validation import plain
 from softwalltime.measure.simulation.shares import FairShareSettings
 
 FORMAT: Literal[1] = 1
@@ -210,5 +211,5 @@ def load_snapshot(path: Path) -> ServerSnapshot:
         place = ".".join(map(str, first["loc"]))
         where = f"{place}: " if place else ""
         raise SourceError(
-            f"{path}: not a snapshot: {where}{first['msg']}: write one with softwalltime snapshot > {path.name}"
+            f"{path}: not a snapshot: {where}{plain(first['msg'])}: write one with softwalltime snapshot > {path.name}"
         ) from error
