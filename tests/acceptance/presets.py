@@ -48,6 +48,7 @@ HALF = 'mode = "on"\nwaiting = "factor:0.5"\nrunning = "walltime"\nordering = "f
 """Policy whose values need no history and no live values."""
 LOOK = 1
 """Seconds between two looks of live values."""
+ALONE = '[live]\nguard = "off"\n'
 LIVE = f'[live]\nmode = "on"\nguard = {GUARD}\nevery = {LOOK}\nchange_seconds = 1\nalters_per_minute = 60000\n'
 
 
@@ -103,9 +104,9 @@ def preset(lab: Lab, name: str, folder: Path, dsn: str, policy: str = HALF) -> I
         daemon.process.wait(60)
 
 
-def preset_settings(name: PresetName) -> str:
-    """The settings of a preset whose guard acts."""
-    return f'preset = "{name}"\n{LIVE}'
+def preset_settings(name: PresetName, *, live: bool = True) -> str:
+    """The settings of a preset, whose guard acts if live values are on."""
+    return f'preset = "{name}"\n{LIVE if live else ALONE}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,14 @@ def processors(lab: Lab, strict: None) -> int:
     return int(found[0])
 
 
+@pytest.fixture(autouse=True)
+def exact(lab: Lab) -> Iterator[None]:
+    """The scheduler plans top jobs to the second: by default it takes together what ends within a minute of the clock."""
+    lab.qmgr("set sched opt_backfill_fuzzy = off")
+    yield
+    lab.qmgr("unset sched opt_backfill_fuzzy")
+
+
 @pytest.fixture
 def half(lab: Lab, tmp_path: Path, database: str) -> Iterator[None]:
     """Our hook and daemon set half the walltime while a job waits, and the walltime at its start."""

@@ -213,13 +213,15 @@ def test_a_custom_policy_is_applied_with_its_guard(site: Site, capsys: pytest.Ca
     assert "note: the rules in [policy] stay in force, and were not simulated: 1" in said
 
 
-def test_a_plan_without_guard_says_so_in_the_settings(site: Site) -> None:
+def test_a_plan_without_guard_says_so_in_the_settings(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     with (site.folder / "site.toml").open("a") as file:
         file.write('[live]\nmode = "shadow"\n')
     site.write(ALONE)
     assert site.set("plan.toml", "--apply") == 0
     assert site.settings["live"] == {"mode": "shadow", "guard": "off"}, "recording in shadow mode goes on"
     assert (site.units, [line for line in site.statements if "managers" in line]) == ([], [])
+    assert "note: strict_ordering stays off: the order alone does not need it" in capsys.readouterr().out
+    assert "strict_ordering: false" in (site.folder / "sched_priv" / "sched_config").read_text()
     assert run(["config", "check", str(site.folder / "site.toml")]) == 0
 
 

@@ -67,6 +67,13 @@ def test_order_needs_the_resource_first_and_the_formula_last() -> None:
     assert statement(plan.make[-1]) == f'set server job_sort_formula = "{ORDER}"'
 
 
+def test_an_order_alone_leaves_the_planning_as_it_is() -> None:
+    plan = plan_setup(requirements("balanced", planning=False), AS_DELIVERED, ())
+    assert [change.name for change in plan.make] == [
+        "predicted", "eligible_time_enable", "clear_topjob_estimates_enable", "by_queue", "job_sort_formula",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("preset", ["safe", "balanced", "order"])
 def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> None:
     needs = requirements(preset)

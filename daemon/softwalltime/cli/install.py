@@ -33,7 +33,7 @@ The daemon and its database remain: systemctl disable --now softwalltime, remove
 class HookOptions:
     """Options of ``softwalltime install``, and of the part of ``policy set`` that does the same.
 
-    ``promises``: whether guard or order will read promised starts; ``None``: as the settings are now.
+    ``effective``: the policy and the live options that will be in force; ``None``: those of the settings.
     ``command`` is what the user called, to be repeated with --apply; empty: ``softwalltime install``.
     """
 
@@ -49,7 +49,7 @@ class HookOptions:
         metavar="TEXT",
     )  # fmt: skip
     config: Path | None = CONFIG
-    promises: bool | None = None
+    effective: Any = None
     command: str = ""
 
 
@@ -135,18 +135,25 @@ def _configure(
     options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str, own: "Mapping[str, Any] | None"
 ) -> bool:
     """Configure PBS for a preset, or list what that needs; return whether there is anything."""
+    from softwalltime.core.sched_config import switches
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
-    from softwalltime.service.live.live_options import read_policy, reads_promises
+    from softwalltime.deployment.scheduler_setup import read_settings
+    from softwalltime.service.live.live_options import plans_ahead, read_policy, reads_promises
 
-    starts, promises = shows_starts(settings), options.promises
+    starts = shows_starts(settings)
     if not preset and not starts:
         return False
-    if promises is None:
+    needs: tuple[Requirement, ...] = (SHOWN_START,) if starts else ()
+    if preset not in ("", "none"):
         policy = {**settings.policy, "preset": preset}
-        promises = bool(settings.live) and preset != "none" and reads_promises(*read_policy(policy, settings.live))
-    needs = requirements(preset, resource_of(own), options.formula, promises=promises)
-    needs += (SHOWN_START,) if starts else ()
-    return set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
+        effective = options.effective or read_policy(policy, settings.live)
+        uses = {"promises": reads_promises(*effective), "planning": plans_ahead(*effective)}
+        needs = requirements(preset, resource_of(own), options.formula, **uses) + needs
+    changed = set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
+    texts = read_settings(pbs).readable.values() if "strict_ordering" not in {need.name for need in needs} else ()
+    if preset not in ("", "none") and not all(all(switches(text, "strict_ordering")) for text in texts):
+        click.echo("note: strict_ordering stays off: the order alone does not need it")
+    return changed
 
 
 def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]", *, do: bool) -> bool:

@@ -27,7 +27,6 @@ from softwalltime.service.live.live_options import (
     LiveOptions,
     inert,
     read_policy,
-    reads_promises,
     unguarded,
     without_live,
 )
@@ -133,7 +132,7 @@ def switch_policy(options: SwitchOptions) -> None:
         refuse_open(file)
     hook = HookOptions(
         folder=options.folder, preset=switch.setup, formula=switch.formula, config=config, do=do,
-        promises=reads_promises(switch.policy, switch.live), command=f"softwalltime policy set {options.target}",
+        effective=(switch.policy, switch.live), command=f"softwalltime policy set {options.target}",
     )  # fmt: skip
     # The custom resource must exist as long as the daemon gives it a value, and the right as long as it alters jobs.
     if switch.ordered:

@@ -22,7 +22,7 @@ from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrO
 from softwalltime.deployment.scheduler_setup import read_settings
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
-from softwalltime.service.live.live_options import inert, read_policy, reads_promises, without_live
+from softwalltime.service.live.live_options import inert, plans_ahead, read_policy, reads_promises, without_live
 
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
@@ -42,6 +42,8 @@ class Doctor:
     policy: SitePolicy | None = None
     promises: bool = False
     """Whether guard or order reads promised starts."""
+    planning: bool = True
+    """Whether the policy needs jobs that are planned ahead."""
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
     unknown: str = ""
@@ -90,7 +92,7 @@ class Doctor:
         elif preset_setup.shows_starts(settings):
             self.alters = starts.server or live.server, starts.agent or live.agent
         if self.policy is not None:
-            self.promises = reads_promises(self.policy, live)
+            self.promises, self.planning = reads_promises(self.policy, live), plans_ahead(self.policy, live)
             if text := without_live(self.policy, live):
                 yield (problem if inert(self.policy, live) else advice)("live values", text, "follow deploy/LIVE.md")
         return settings
@@ -118,7 +120,9 @@ class Doctor:
         yield from check_planning(server, current.readable)
         resource, any_formula = preset_setup.resource_of(self.hook), preset == "custom"
         # Without a policy that is on: what soft walltimes need at least.
-        needs = preset_setup.requirements(setup or "safe", resource, promises=self.promises, any_formula=any_formula)
+        needs = preset_setup.requirements(
+            setup or "safe", resource, promises=self.promises, planning=self.planning, any_formula=any_formula
+        )
         on = self.policy is None or self.policy.mode == "on"
         yield from preset_setup.check_setup(preset if setup else "", needs, current, on=on, setup=setup)
         if preset_setup.shows_starts(settings):

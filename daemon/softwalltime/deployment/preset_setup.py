@@ -1,7 +1,8 @@
 """PBS settings that each preset of the policy requires.
 
 ``safe`` keeps the order of the jobs and needs a scheduler that plans ahead and tries each soft walltime.  ``balanced``
-and ``order`` also need the prediction as a resource and a formula that uses it.
+and ``order`` need the prediction as a resource and a formula that uses it, and such a scheduler only if waiting jobs
+get short values or promises are kept.
 """
 
 import re
@@ -87,13 +88,15 @@ class NoThreshold(Requirement):
 
 
 def requirements(
-    preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False, any_formula: bool = False
-) -> tuple[Requirement, ...]:
+    preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False, planning: bool = True,
+    any_formula: bool = False,
+) -> tuple[Requirement, ...]:  # fmt: skip
     """Return the requirements of a preset in the order in which they are changed; may be empty.
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
     :param promises: whether guard or order reads promised starts.
+    :param planning: whether the policy needs jobs that are planned ahead; otherwise strict_ordering stays as it is.
     :param any_formula: accept any formula with the resource, as under a custom policy.
     """
     lost = "when another job becomes the top job, the former one loses its estimated start time"
@@ -104,7 +107,7 @@ def requirements(
         _OFF,
         decisive=False,
     )
-    planning = (
+    ahead = (
         Switch(
             "strict_ordering",
             "without it no job is planned ahead, and soft walltimes have no effect; with it a job that does not fit "
@@ -121,14 +124,14 @@ def requirements(
         ServerAttribute("backfill_depth", "with 0 no job is planned ahead", "1", frozenset({"0"})),
     )
     if preset == "safe":
-        return (*planning, current_promises) if promises else planning
+        return (*ahead, current_promises) if promises else ahead
     if preset not in SETUPS:
         return ()
     return (
         CustomResource(resource, "the hook sets the predicted runtime as this resource, which the formula reads"),
         ServerAttribute("eligible_time_enable", "the formula needs the time that a job has waited", "True", _OFF),
         current_promises,
-        *planning,
+        *(ahead if planning else ()),
         *(
             Switch(name, "the formula must compare the jobs of all queues", on=False)
             for name in ("by_queue", "round_robin")

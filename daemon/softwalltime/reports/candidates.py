@@ -149,8 +149,8 @@ def preset_policies(baseline: Baseline = STRICT_ARRIVAL) -> dict[str, SchedulerP
 def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: int | None = HOUR) -> SchedulerPolicy:
     """Return a preset as a policy of the simulator: order, backfilling and predictors on a PBS set up for it.
 
-    Presets that set nothing, and ``custom``, are the baseline.  One without an order of its own keeps the baseline's,
-    and needs strict ordering.
+    Presets that set nothing, and ``custom``, are the baseline.  One without an order of its own keeps the baseline's.
+    Strict ordering is the baseline's if waiting jobs keep their walltimes and no promise is kept.
 
     :param guard: seconds; ``None``: live values are off, so a preset that needs the guard plans with walltimes.
     """
@@ -166,7 +166,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         formula=site.formula if order is None else order_formula(order, baseline),
         queue_priorities=site.queue_priorities if order is None else (),
         queues=site.queues if order is None else (),
-        strict_ordering=True,
+        strict_ordering=site.strict_ordering or waiting != WALLTIME or guard is not None,
         waiting=waiting,
         running=values.get("running") or WALLTIME,
         ordering=values.get("ordering") or WALLTIME,

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field
 from softwalltime.core.extras import what_to_install
 from softwalltime.core.validation import Strict, validate
 from softwalltime.predict.policy.presets import PRESETS, guard_of
-from softwalltime.predict.policy.site import KEEP, WALLTIME, SitePolicy, site_policy
+from softwalltime.predict.policy.site import KEEP, WALLTIME, Rule, SitePolicy, site_policy
 
 SecondsOrOff = Annotated[int | None, BeforeValidator(lambda value: None if value == "off" else value)]
 
@@ -54,6 +54,12 @@ class LiveOptions(Strict):
 def reads_promises(policy: SitePolicy, live: LiveOptions) -> bool:
     """Return whether guard or order reads promised starts."""
     return live.mode == "on" and policy.mode == "on" and (live.guard is not None or policy.ordering is not None)
+
+
+def plans_ahead(policy: SitePolicy, live: LiveOptions) -> bool:
+    """Return whether the policy needs a scheduler that plans jobs ahead: for its waiting values or for promises."""
+    values: tuple[SitePolicy | Rule, ...] = (policy, *policy.rules)
+    return reads_promises(policy, live) or any(each.waiting not in (None, KEEP, WALLTIME) for each in values)
 
 
 def unguarded(policy: SitePolicy, live: LiveOptions) -> bool:
