@@ -38,7 +38,7 @@ def processors(lab: Lab, strict: None) -> int:
 
 @pytest.fixture(autouse=True)
 def exact(lab: Lab) -> Iterator[None]:
-    """The scheduler plans top jobs to the second: by default it takes together what ends within a minute of the clock."""
+    """The scheduler plans top jobs to the second; by default it takes together what ends within one minute."""
     lab.qmgr("set sched opt_backfill_fuzzy = off")
     yield
     lab.qmgr("unset sched opt_backfill_fuzzy")

@@ -176,6 +176,8 @@ class PoolTable:
         self._names: list[tuple[str, ...]] = [("processors",)]
         self._index: dict[tuple[str, ...], int] = {}
         self._run_limits = run_limits
+        self._limiting: dict[tuple[str, ...], list[tuple[int, str]]] = {}
+        """Pool and resource of each limit that holds for jobs of a user, group, project and queue."""
         self._queues = processors_of_queues(vnodes)
         for queue, ncpus in self._queues.items():
             self._pool((VNODES, queue), ncpus)
@@ -198,9 +200,14 @@ class PoolTable:
             amounts[self._pool((VNODES, queue), self._queues.get(queue, 0))] = processors
         if self._gpus and (count := gpus(submission)):
             amounts[self._gpus] = count
-        for limit, who in limits_of_job(self._run_limits, submission):
-            if count := amount(submission, limit.resource):
-                amounts[self._pool((limit.queue, limit.kind, limit.resource, who), limit.most)] = count
+        job = (submission.user, submission.group, submission.project, submission.queue)
+        limiting = self._limiting.get(job)
+        if limiting is None:
+            limiting = self._limiting[job] = [
+                (self._pool((limit.queue, limit.kind, limit.resource, who), limit.most), limit.resource)
+                for limit, who in limits_of_job(self._run_limits, submission)
+            ]
+        amounts |= {pool: count for pool, resource in limiting if (count := amount(submission, resource))}
         return ((0, processors), *sorted(amounts.items()))
 
     def above(self, shares: Shares) -> Iterator[tuple[tuple[str, ...], int, int]]:
