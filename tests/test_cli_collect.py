@@ -9,6 +9,7 @@ import pytest
 
 from softwalltime.cli import run
 from softwalltime.cli.collecting import anonymous_snapshot
+from softwalltime.cli.site_options import ASSUMED, SiteOptions
 from softwalltime.measure.forecast.snapshot import (
     SCHED_CONFIG_UNREAD,
     AdvanceReservation,
@@ -58,6 +59,12 @@ def test_the_verdict_is_about_the_scheduler_of_the_site(
         assert json.loads(text)["processors"] == 128
         page = (tmp_path / "report.html").read_text()
         assert "Not simulated as it is: these limits are not modelled: max_run_soft" in page
+
+
+def test_where_no_option_says_what_the_site_runs_the_verdict_says_what_is_assumed(snapshot: Path) -> None:
+    assert SiteOptions.given().baseline(60).remarks == (ASSUMED,)
+    assert SiteOptions.given(name="today").baseline(60).remarks == ()
+    assert ASSUMED not in SiteOptions.given(snapshot=snapshot).baseline(60).remarks
 
 
 def test_options_replace_parts_of_the_snapshot(

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from softwalltime.predict.policy.plan_file import Plan
     from softwalltime.reports.candidates import Baseline
 
+ASSUMED = (
+    "the scheduler: strict ordering in order of arrival is assumed, and PBS is delivered without strict ordering; "
+    "--site or --baseline says what the site runs"
+)
+"""Remark where no option says what the site runs."""
+
 
 @options
 class SiteOptions:
@@ -71,6 +77,8 @@ class SiteOptions:
         from softwalltime.reports.candidates import Baseline, usual_baseline
 
         site = usual_baseline(self.name or BASELINES[0], minimum)
+        if self.name is None:
+            site = replace(site, remarks=(ASSUMED,))
         if self.scheduler is not None:
             policy = replace(self.scheduler.policy, minimum=minimum)
             site = Baseline(self.scheduler.name, policy, self.scheduler.remarks)
