@@ -125,7 +125,10 @@ def planned_candidate(plan: Plan, baseline: Baseline = STRICT_ARRIVAL) -> Candid
     policy = preset_policy(alike if values.preset == "custom" else values.preset, baseline, guard)
     if values.preset == "custom":
         waiting, running = values.waiting or WALLTIME, values.running or WALLTIME
-        policy = replace(policy, waiting=waiting, running=running, ordering=values.ordering or WALLTIME, guard=guard)
+        policy = replace(
+            policy, waiting=waiting, running=running, ordering=values.ordering or WALLTIME, guard=guard,
+            strict_ordering=_is_strict(baseline, waiting, guard),
+        )  # fmt: skip
     if plan.pbs is not None:
         policy = replace(policy, formula=plan.pbs.job_sort_formula)
     return Candidate(f"plan {plan.setting.removeprefix('plan ')}", policy, values.preset)
@@ -166,7 +169,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         formula=site.formula if order is None else order_formula(order, baseline),
         queue_priorities=site.queue_priorities if order is None else (),
         queues=site.queues if order is None else (),
-        strict_ordering=site.strict_ordering or waiting != WALLTIME or guard is not None,
+        strict_ordering=_is_strict(baseline, waiting, guard),
         waiting=waiting,
         running=values.get("running") or WALLTIME,
         ordering=values.get("ordering") or WALLTIME,
@@ -174,6 +177,11 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
         guard=guard if waiting != WALLTIME else None,
         keep_promises=LOOK if guard is not None and order is not None else None,
     )
+
+
+def _is_strict(baseline: Baseline, waiting: str, guard: int | None) -> bool:
+    """Whether a policy runs with strict ordering: it needs it for waiting values and guard, else the site's stays."""
+    return baseline.policy.strict_ordering or waiting != WALLTIME or guard is not None
 
 
 def order_formula(order: PowerOrder, baseline: Baseline) -> str:
