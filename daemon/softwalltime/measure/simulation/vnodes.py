@@ -21,16 +21,16 @@ _EXCLUSIVE, _SHARED = re.compile(r"\bexcl(host)?\b"), re.compile(r"\bshared\b")
 
 @dataclass(frozen=True, slots=True)
 class Vnodes:
-    """A number of equal vnodes, with the processors of each.
-
-    ``queue``: for its jobs only; empty: for those of all queues without vnodes of their own.  ``sharing``: PBS's
-    attribute, whether a job gets a vnode as a whole.
-    """
+    """A number of equal vnodes."""
 
     count: Annotated[int, Field(ge=0)]
+    """How many there are."""
     ncpus: Annotated[int, Field(ge=0)]
+    """The processors of each."""
     queue: str = ""
+    """The queue whose jobs they are for; empty: those of all queues without vnodes of their own."""
     sharing: str = ""
+    """PBS's attribute of that name: whether a job gets them as a whole."""
 
 
 def processors_of_queues(vnodes: Iterable[Vnodes]) -> dict[str, int]:
