@@ -220,7 +220,7 @@ def test_a_plan_without_guard_says_so_in_the_settings(site: Site, capsys: pytest
     assert site.set("plan.toml", "--apply") == 0
     assert site.settings["live"] == {"mode": "shadow", "guard": "off"}, "recording in shadow mode goes on"
     assert (site.units, [line for line in site.statements if "managers" in line]) == ([], [])
-    assert "note: strict_ordering stays off: the order alone does not need it" in capsys.readouterr().out
+    assert "note: strict_ordering stays off, as the order alone does not need it" in capsys.readouterr().out
     assert "strict_ordering: false" in (site.folder / "sched_priv" / "sched_config").read_text()
     assert run(["config", "check", str(site.folder / "site.toml")]) == 0
 

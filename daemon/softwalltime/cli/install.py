@@ -152,7 +152,8 @@ def _configure(
     changed = set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
     texts = read_settings(pbs).readable.values() if "strict_ordering" not in {need.name for need in needs} else ()
     if preset not in ("", "none") and not all(all(switches(text, "strict_ordering")) for text in texts):
-        click.echo("note: strict_ordering stays off: the order alone does not need it")
+        why = "as the order alone does not need it; figures simulated with it do not hold here"
+        click.echo(f"note: strict_ordering stays off, {why}")
     return changed
 
 
