@@ -180,8 +180,12 @@ class Lab:
                 file.unlink()
                 self.must("pbs_mom", "-s", "remove", "softwalltime")
                 reload()
+                time.sleep(3)
                 for name in names:
                     self.qmgr(f"delete node {name}")
+                # PBS leaves it at 1, and then holds the walltime of exclusive jobs against reservations.
+                for name in self.json("pbsnodes", "-a", "-F", "json")["nodes"]:
+                    self.qmgr(f"set node {name} in_multivnode_host = 0")
 
     @contextmanager
     def sched_config(self) -> Iterator[Callable[[str, str], None]]:
