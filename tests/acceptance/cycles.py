@@ -22,7 +22,7 @@ from tests.acceptance.sleeping import Record
 MOMENT = 1
 """Maximum seconds between the scheduler's view and the log's record of an event."""
 TRIED = 5
-"""Most jobs that may still run or be exiting: each of them triples the number of tries."""
+"""Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""
 
 
 class WithExiting:
@@ -84,9 +84,8 @@ class PlanWithExiting(Calendar):
 class Cycle:
     """What PBS started after some change, and what the simulator starts in the same state.
 
-    ``explained``: whether they are the same jobs, or would be if jobs whose command ended, or that ended within a
-    moment, still ran or were exiting, or if PBS did two cycles.  Records of other things may stand among those of one
-    cycle's starts.
+    ``explained``: whether they are the same jobs, or would be if jobs that ended within a moment still ran or were
+    exiting, or if PBS did two cycles.  Records of other things may stand among those of one cycle's starts.
     """
 
     time: int
@@ -100,15 +99,11 @@ class Cycle:
         return self.started == self.simulated
 
 
-def compare(
-    jobs: Jobs, records: Sequence[Record], processors: int, policy: SchedulerPolicy, sleeps: Sequence[int]
-) -> list[Cycle]:
+def compare(jobs: Jobs, records: Sequence[Record], processors: int, policy: SchedulerPolicy) -> list[Cycle]:
     """Every cycle after which the log has other records than starts.
 
     :param jobs: jobs as they ran, with their records in the log's order (:func:`sleeping.recorded`).
-    :param sleeps: seconds after which each job's command ended: from then on it was exiting.
     """
-    start = {record.job: record.time for record in records if record.kind == "S"}
     found: list[Cycle] = []
     scheduler = _Scheduler(jobs, processors, policy)
     position = 0
@@ -123,12 +118,7 @@ def compare(
         started = frozenset(record.job for record in starts)
         last = max((record.time for record in starts), default=now)
         later = records[position + len(starts) :]
-        ends = [
-            record
-            for record in records
-            if record.kind == "E"
-            and min(start[record.job] + sleeps[record.job], record.time) - MOMENT <= now <= record.time + MOMENT
-        ]
+        ends = [record for record in records if record.kind == "E" and abs(record.time - now) <= MOMENT]
         near = [record.job for record in sorted(ends, key=lambda end: abs(end.time - now))[:TRIED]]
         soon = frozenset(record.job for record in later if record.kind == "S" and record.time - last <= MOMENT)
         simulated = scheduler.decide(past, now, {})
