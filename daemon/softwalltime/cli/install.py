@@ -135,9 +135,7 @@ def _configure(
     options: HookOptions, pbs: "Qmgr", settings: "Settings", preset: str, own: "Mapping[str, Any] | None"
 ) -> bool:
     """Configure PBS for a preset, or list what that needs; return whether there is anything."""
-    from softwalltime.core.sched_config import switches
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
-    from softwalltime.deployment.scheduler_setup import read_settings
     from softwalltime.service.live.live_options import plans_ahead, read_policy, reads_promises
 
     starts = shows_starts(settings)
@@ -149,12 +147,7 @@ def _configure(
         effective = options.effective or read_policy(policy, settings.live)
         uses = {"promises": reads_promises(*effective), "planning": plans_ahead(*effective)}
         needs = requirements(preset, resource_of(own), options.formula, **uses) + needs
-    changed = set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
-    texts = read_settings(pbs).readable.values() if "strict_ordering" not in {need.name for need in needs} else ()
-    if preset not in ("", "none") and not all(all(switches(text, "strict_ordering")) for text in texts):
-        why = "as the order alone does not need it; figures simulated with it do not hold here"
-        click.echo(f"note: strict_ordering stays off, {why}")
-    return changed
+    return set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
 
 
 def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]", *, do: bool) -> bool:
@@ -162,7 +155,7 @@ def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]
 
     :param preset: ``none`` takes all earlier changes back; empty: those of presets stay.
     """
-    from softwalltime.deployment.preset_setup import SHOWN_START
+    from softwalltime.deployment.preset_setup import SHOWN_START, stays_off
     from softwalltime.deployment.scheduler_setup import read_settings, unreadable
     from softwalltime.deployment.setup_plan import Setup, plan_setup
 
@@ -172,6 +165,8 @@ def set_up(pbs: "Qmgr", folder: Path, preset: str, needs: "Sequence[Requirement]
     for line in setup.apply(plan) if do else (f"to do: {change}  # {change.why}" for change in plan.changes):
         click.echo(line)
     for note in [*(f"{file} cannot be read from here" for file in unreadable(settings, needs)), *plan.notes]:
+        click.echo(f"note: {note}")
+    if preset not in ("", "none") and (note := stays_off(needs, settings)):
         click.echo(f"note: {note}")
     if not plan.changes and not plan.notes and preset not in ("", "none"):
         click.echo(f"PBS has what the preset {preset} needs")

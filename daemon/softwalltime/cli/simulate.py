@@ -126,12 +126,13 @@ def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) 
     from softwalltime.reports.simulation_document import SimulationDocument
 
     jobs, tally = options.recorded.simulable(options.walltimes)
-    jobs = jobs_on(next(iter(policies.values())).vnodes, jobs)
+    first = next(iter(policies.values()))
+    jobs = jobs_on(first.vnodes, jobs)
     size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     if not len(jobs):
         raise UsageError(f"every job is larger than {plural(size, 'processor')}: correct --processors")
-    by, shake, first = tuple(dict.fromkeys(options.by)), options.shake or "", next(iter(policies.values()))
+    by, shake = tuple(dict.fromkeys(options.by)), options.shake or ""
     seeds, teaching = (options.seeds or SEEDS) if shake else (0,), options.recorded.settings().teaching
     plan = SimulationPlan(Experiment("", size, first, shake, by), policies, seeds, jobs, tuple(sorted(teaching)))
     runs = run_simulations(plan, progress_bar, options.keep, options.processes, options.scheduler)

@@ -87,6 +87,14 @@ class NoThreshold(Requirement):
         return RequirementState(now, by_hand=text if now else "")
 
 
+_STRICT = Switch(
+    "strict_ordering",
+    "without it no job is planned ahead, and soft walltimes have no effect; with it a job that does not fit keeps its "
+    "place, and only jobs that do not delay it overtake it",
+    on=True,
+)
+
+
 def requirements(
     preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False, planning: bool = True,
     any_formula: bool = False,
@@ -108,12 +116,7 @@ def requirements(
         decisive=False,
     )
     ahead = (
-        Switch(
-            "strict_ordering",
-            "without it no job is planned ahead, and soft walltimes have no effect; with it a job that does not fit "
-            "keeps its place, and only jobs that do not delay it overtake it",
-            on=True,
-        ),
+        _STRICT,
         ListMember(
             "resources",
             "after one job that does not fit, the scheduler skips all jobs of the same walltime and resources, "
@@ -149,6 +152,13 @@ def requirements(
             "" if any_formula else preset,
         ),
     )
+
+
+def stays_off(needs: Iterable[Requirement], settings: PbsSettings) -> str:
+    """Return what it means that strict_ordering is off, where the preset does not need it; empty if it is on."""
+    if _STRICT.name in {need.name for need in needs} or not _STRICT.state(settings).changes:
+        return ""
+    return "strict_ordering stays off, as the order alone does not need it; figures simulated with it do not hold here"
 
 
 def setup_of(policy: SitePolicy | None) -> str:

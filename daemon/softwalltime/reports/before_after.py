@@ -188,9 +188,11 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
     jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP_S))
     plain = make_columns(Workload(jobs))
     without = RecordedWaits(plain, plain.wait, simulated=False)
+    if not promised.scheduler:
+        return without
     scheduler = policy_of(dict(promised.scheduler), "the plan's scheduler")
     fitting, _ = jobs_on(scheduler.vnodes, jobs_of(jobs)).that_fit(promised.processors)
-    if not promised.scheduler or len(fitting) < MIN_SIMULATED * int((plain.runtime > 0).sum()) or not len(fitting):
+    if len(fitting) < MIN_SIMULATED * int((plain.runtime > 0).sum()) or not len(fitting):
         return without
     outcome = simulate(fitting, promised.processors, scheduler)
     wait = outcome.start - np.array(fitting.submitted, np.int64)

@@ -180,7 +180,7 @@ def preset_policy(name: PresetName, baseline: Baseline = STRICT_ARRIVAL, guard: 
 
 
 def _is_strict(baseline: Baseline, waiting: str, guard: int | None) -> bool:
-    """Whether a policy runs with strict ordering: it needs it for waiting values and guard, else the site's stays."""
+    """Whether a policy runs with strict ordering: values of waiting jobs and a guard need it, else the site decides."""
     return baseline.policy.strict_ordering or waiting != WALLTIME or guard is not None
 
 

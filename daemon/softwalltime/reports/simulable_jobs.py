@@ -54,7 +54,7 @@ class SimulablePart(NamedTuple):
 
 def simulable_parts(workload: Recorded, since: int = FIRST, vnodes: tuple[Vnodes, ...] = ()) -> Iterator[SimulablePart]:
     """Yield the jobs that could run from ``since`` on, with the processors that they take on these vnodes."""
-    for part in workload.parts(tuple(dict.fromkeys((*_COLUMNS, *(REQUEST if vnodes else ()))))):
+    for part in workload.parts((*_COLUMNS, *REQUEST) if vnodes else _COLUMNS):
         which, left_out = simulable(part.jobs)
         eligible = eligible_times(part.jobs)
         which = which[eligible[which] >= since]

@@ -64,7 +64,7 @@ def is_up(vnode: VnodeState) -> bool:
 
 
 def vnodes_of(vnodes: Iterable[VnodeState]) -> tuple[Vnodes, ...]:
-    """Return the vnodes with processors by kind."""
+    """Return the kinds of these vnodes; those without processors are left out."""
     kinds = Counter((vnode.ncpus, vnode.queue, vnode.sharing) for vnode in vnodes if vnode.ncpus)
     return tuple(Vnodes(count, *kind) for kind, count in sorted(kinds.items()))
 

@@ -173,8 +173,7 @@ class PoolTable:
     ) -> None:
         """:param total_gpus: GPUs of the machine; 0: their number is not limited."""
         self.capacities = [processors]
-        self._names: list[tuple[str, ...]] = [("processors",)]
-        self._index: dict[tuple[str, ...], int] = {}
+        self._index: dict[tuple[str, ...], int] = {("processors",): 0}
         self._run_limits = run_limits
         self._limiting: dict[tuple[str, ...], list[tuple[int, str]]] = {}
         """Pool and resource of each limit that holds for jobs of a user, group, project and queue."""
@@ -187,7 +186,6 @@ class PoolTable:
         pool = self._index.setdefault(name, len(self.capacities))
         if pool == len(self.capacities):
             self.capacities.append(capacity)
-            self._names.append(name)
         self.capacities[pool] = min(self.capacities[pool], capacity)
         return pool
 
@@ -215,13 +213,14 @@ class PoolTable:
 
         A name is :data:`VNODES` and the queue, :data:`GPUS`, or queue, kind, resource and entity of a limit.
         """
+        names = list(self._index)
         for pool, need in shares[1:]:
             if need > self.capacities[pool]:
-                yield self._names[pool], need, self.capacities[pool]
+                yield names[pool], need, self.capacities[pool]
 
 
 def limited(jobs: Jobs, processors: int, vnodes: Iterable[Vnodes], run_limits: Sequence[RunLimit]) -> Pools:
-    """Return a machine with these vnodes and limits on running jobs; a job above a limit counts for it as the limit."""
+    """Return a machine with these vnodes and limits on running jobs; a job that exceeds a limit counts as the limit."""
     table = PoolTable(processors, vnodes, run_limits)
     shares = [table.shares(job.submission, size) for job, size in zip(jobs.completed, jobs.processors, strict=True)]
     most = table.capacities
