@@ -30,7 +30,7 @@ from softwalltime import (
 from softwalltime.core.errors import OptionError, SoftwalltimeError, SourceError
 from softwalltime.core.reasons import Reason
 from softwalltime.measure.replay import fast_replay
-from tests.samples import RECORDED_LOG, ROOT
+from tests.samples import RECORDED_LOG, ROOT, job
 
 PAGE = (ROOT / "daemon" / "softwalltime" / "API.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
@@ -86,6 +86,15 @@ def test_a_schedule_has_an_entry_for_each_simulated_job() -> None:
     assert schedule.left_out["larger than the machine"] > 0
     with pytest.raises(OptionError, match="unknown key ordr; is order meant"):
         simulate(jobs, ordr="sjf")
+
+
+def test_a_job_takes_whole_vnodes_where_the_policy_has_them() -> None:
+    jobs = [
+        job(submitted=0, runtime=100, walltime=100, ncpus=1, place="excl", job_id=str(number)) for number in range(3)
+    ]
+    vnodes = [{"count": 2, "ncpus": 8}]
+    assert simulate(jobs, 16, backfill="pbs").starts.tolist() == [0, 0, 0]
+    assert simulate(jobs, 16, backfill="pbs", vnodes=vnodes).starts.tolist() == [0, 0, 100]
 
 
 def test_two_results_of_one_name_are_refused() -> None:

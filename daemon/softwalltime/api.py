@@ -38,6 +38,7 @@ from softwalltime.measure.simulation import engine
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import KEEP, WALLTIME
@@ -235,7 +236,7 @@ def simulate(
     if changes:
         chosen = policy_of({**asdict(chosen), **changes}, "simulate", objects)
     engine.check(chosen, objects)
-    every = jobs_of(_with_walltimes(jobs, walltime_from))
+    every = jobs_on(chosen.vnodes, jobs_of(_with_walltimes(jobs, walltime_from)))
     size = processors or every.peak()
     fitting, refused = every.that_fit(size)
     own = {name: checked(predictor, name) for name, predictor in objects.items()}
