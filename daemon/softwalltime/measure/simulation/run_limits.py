@@ -76,7 +76,8 @@ def request_of(job: Submission) -> ResourceRequest:
     return requested(job.select, job.place, job.ncpus or 1, job.nodect or 0, job.mem or 0, job.ngpus or 0)
 
 
-@lru_cache(maxsize=1 << 16)
+# Not more: users choose how many chunks their jobs have.
+@lru_cache(maxsize=1 << 12)
 def requested(select: str, place: str, ncpus: int, nodect: int, mem: int = 0, ngpus: int = 0) -> ResourceRequest:
     """Return the request of a job with these attributes (:func:`request_of`)."""
     words = place.replace(":", " ").split()

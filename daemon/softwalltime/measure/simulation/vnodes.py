@@ -50,7 +50,8 @@ def gets_whole(place: str, sharing: str) -> bool:
     return bool(_EXCLUSIVE.search(place)) or (sharing.startswith("default_excl") and not _SHARED.search(place))
 
 
-@lru_cache(maxsize=1 << 16)
+# Not more: users choose how long their requests are.
+@lru_cache(maxsize=1 << 12)
 def processors_taken(
     vnodes: tuple[Vnodes, ...], ncpus: int | None, nodect: int | None, select: str, place: str, queue: str
 ) -> int:
