@@ -6,7 +6,7 @@ from typing import Any
 
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.replay.workload import Workload
-from softwalltime.reports.columns import Columns, make_columns
+from softwalltime.reports.before_after import Columns, make_columns
 from softwalltime.reports.page import Origin, render
 from softwalltime.reports.report_figures import Report, ReportOptions, make_report
 from tests.samples import job

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.core.jobs import DecisionRecord, whole_array
-from softwalltime.measure.replay.workload import Workload
-from softwalltime.reports.columns import Booleans, Integers
+from softwalltime.measure.replay.workload import Flags, Integers, Workload
 
 UNRECORDED = "predictor not recorded"
 SKEW = 60
@@ -27,11 +26,11 @@ class WorkloadPredictions:
     soft_walltime: Integers
     predictor: Integers
     names: tuple[str, ...]
-    applied: Booleans
+    applied: Flags
     raised: int = 0
 
     @property
-    def shadow(self) -> Booleans:
+    def shadow(self) -> Flags:
         """Mask of the jobs whose soft walltime was predicted and not set."""
         return (self.soft_walltime >= 0) & ~self.applied
 

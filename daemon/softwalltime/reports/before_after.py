@@ -21,18 +21,18 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from softwalltime.core.formatting import DAY, duration
+from softwalltime.core.formatting import DAY, duration, printable
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Flags, Integers, Workload
 from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
-from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.simulation.simulated_jobs import eligible_times, jobs_of
 from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.predict.policy.plan_file import Promised
 from softwalltime.predict.policy.site import user_rank
-from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns
 from softwalltime.reports.likeness import BothWaits
+from softwalltime.reports.waits_by_class import UNNAMED, UNPRINTABLE
 
 WEEK = 7 * DAY
 LEAST_DAYS, LEAST_JOBS = 7, 100
@@ -59,6 +59,38 @@ class Span(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Columns:
+    """All jobs of a workload in order of submission; times in epoch seconds, durations in seconds.
+
+    ``wait`` begins when the job could have run (PBS's etime, else its submission) and ends at its start; -1 if unknown.
+    ``ncpus`` is 0 if unknown.
+    """
+
+    submitted: Integers
+    end: Integers
+    wait: Integers
+    runtime: Integers
+    ncpus: Integers
+    users: tuple[str, ...]
+    queues: tuple[str, ...]
+
+
+def make_columns(workload: Workload) -> Columns:
+    jobs, start = workload.jobs, workload.jobs.numbers("start")
+    return Columns(
+        workload.submitted, jobs.numbers("end"),
+        np.where(start >= 0, np.maximum(start - eligible_times(jobs), 0), -1),
+        workload.runtime, jobs.numbers("ncpus", 0), _names(jobs, "user"), _names(jobs, "queue"),
+    )  # fmt: skip
+
+
+def _names(jobs: JobColumns, field: str) -> tuple[str, ...]:
+    names = list(jobs.values(field))
+    shown = {name: printable(name, UNPRINTABLE) or UNNAMED for name in set(names)}
+    return tuple(shown[name] for name in names)
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedWaits:
     """The jobs to verify with, in order of submission.
 
@@ -81,8 +113,8 @@ class BeforeAfter:
 
     recorded: RecordedWaits
     spans: tuple[Span, Span]
-    treated: Booleans
-    control: Booleans | None
+    treated: Flags
+    control: Flags | None
 
     @property
     def method(self) -> str:
@@ -90,12 +122,12 @@ class BeforeAfter:
         parts = (("simulation", self.recorded.simulated), ("users", self.control is not None))
         return " and ".join(name for name, used in parts if used) or "periods"
 
-    def among(self, span: Span) -> Booleans:
+    def among(self, span: Span) -> Flags:
         """Return the jobs that were submitted and ended in a span."""
-        among: Booleans = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        among: Flags = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
         return among
 
-    def effect(self, among: Booleans | Literal[True] = True) -> Interval:
+    def effect(self, among: Flags | Literal[True] = True) -> Interval:
         """Return the effect on the mean wait in seconds, of some jobs."""
         mine = self._change(self.treated & among, self.recorded.value)
         if self.control is None:
@@ -120,7 +152,7 @@ class BeforeAfter:
         ends = (effect.mean, effect.low, effect.high)
         return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
 
-    def _change(self, among: Booleans | Literal[True], values: Integers) -> Interval:
+    def _change(self, among: Flags | Literal[True], values: Integers) -> Interval:
         means = []
         for span in self.spans:
             which = self.among(span) & among
@@ -144,16 +176,17 @@ def before_after(jobs: JobColumns, promised: Promised, since: int, share: float)
     spans = Span(since - length, since), Span(since, since + length)
     recorded = _recorded(jobs, promised, spans[0])
     columns = recorded.columns
-    inside = np.array([user_rank(name) < share for name in columns.user.names], np.bool_)[columns.user.codes]
+    chosen = {user: user_rank(user) < share for user in set(columns.users)}
+    inside = np.array([chosen[user] for user in columns.users], np.bool_)
     both = BeforeAfter(recorded, spans, inside, ~inside)
     few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
     return replace(both, control=None) if few else both
 
 
-def jobs_in(columns: Columns, span: Span) -> Booleans:
+def jobs_in(columns: Columns, span: Span) -> Flags:
     """Return which jobs were submitted in a span and ran with a known start."""
     submitted = (columns.submitted >= span.since) & (columns.submitted < span.until)
-    started: Booleans = submitted & (columns.wait >= 0) & (columns.runtime > 0)
+    started: Flags = submitted & (columns.wait >= 0) & (columns.runtime > 0)
     return started
 
 

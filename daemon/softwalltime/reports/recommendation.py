@@ -29,7 +29,6 @@ from softwalltime.measure.simulation.shaking import FEW_USERS
 from softwalltime.predict.policy.presets import HALF, UNDO
 from softwalltime.reports.candidates import Candidate, common_candidates
 from softwalltime.reports.cautions import changed_classes, simulation_cautions
-from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import doubts, likeness_line
 from softwalltime.reports.simulation import (
     TAILS,
@@ -40,7 +39,7 @@ from softwalltime.reports.simulation import (
     prepare,
     simulate_candidates,
 )
-from softwalltime.reports.waits_by_class import NOTABLE_WAIT_S, ClassWaits, surely_longer
+from softwalltime.reports.waits_by_class import NOTABLE_WAIT_S, ClassWaits, Rename, surely_longer
 
 _NAMES = dict(zip(TAILS, ("all jobs", "widest tenth", "half the machine", "longest tenth"), strict=True))
 _WATCHED = ("runtime", "size", "queue", "user")

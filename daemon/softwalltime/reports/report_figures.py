@@ -13,11 +13,11 @@ from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.predictors.registry import make
-from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness
 from softwalltime.reports.recommendation import Recommendation, WaitLimits, simulated_advice, too_early
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions, SimulationSkipped
 from softwalltime.reports.simulation_document import Advice
+from softwalltime.reports.waits_by_class import Rename
 from softwalltime.reports.walltime_use import Walltimes, analyze_walltimes
 
 

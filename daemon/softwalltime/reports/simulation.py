@@ -29,7 +29,6 @@ from softwalltime.measure.simulation.shaking import AS_SUBMITTED, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
 from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
-from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.machine_step import MachineStep, machine_step
 from softwalltime.reports.simulable_jobs import FIRST, Totals, newest_jobs, use
@@ -37,6 +36,7 @@ from softwalltime.reports.waits_by_class import (
     MAX_CLASSES,
     ClassWaits,
     JobClass,
+    Rename,
     classes_today,
     compare_classes,
     members_of,

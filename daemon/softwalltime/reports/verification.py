@@ -14,6 +14,7 @@ import numpy as np
 
 from softwalltime.core.formatting import DAY, day, duration, percent, plural
 from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.replay.workload import Flags
 from softwalltime.measure.simulation.differences import Interval
 from softwalltime.measure.simulation.schedule_metrics import runtime_class, size_class
 from softwalltime.predict.policy.plan_file import Plan
@@ -22,10 +23,10 @@ from softwalltime.reports.before_after import (
     LEAST_DAYS,
     LEAST_JOBS,
     BeforeAfter,
+    Columns,
     Span,
     before_after,
 )
-from softwalltime.reports.columns import Booleans, Columns
 from softwalltime.reports.recommendation import change
 from softwalltime.reports.waits_by_class import MIN_CLASS_JOBS, NOTABLE_WAIT_S, surely_longer
 
@@ -140,12 +141,13 @@ def verify(
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
-def _period(columns: Columns, span: Span, among: Booleans) -> PeriodDocument | None:
+def _period(columns: Columns, span: Span, among: Flags) -> PeriodDocument | None:
     jobs = int(among.sum())
     if not jobs:
         return None
     days = max(DAY, span.until - span.since) / DAY
-    hours = float(columns.cpu_seconds[among].sum() / 3600)
+    # An unknown number of processors counts as 1.
+    hours = float((np.maximum(columns.ncpus, 1) * columns.runtime)[among].sum() / 3600)
     return PeriodDocument(span.since, span.until, jobs, jobs / days, hours / days, float(columns.wait[among].mean()))
 
 
@@ -155,7 +157,7 @@ def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
     labels = {
         "runtime": [runtime_class(seconds) for seconds in columns.runtime.tolist()],
         "size": [size_class(size, plan.promised.processors) for size in columns.ncpus.tolist()],
-        "queue": [columns.queue.names[code] for code in columns.queue.codes.tolist()],
+        "queue": columns.queues,
     }
     for promised in plan.promised.classes:
         which = np.array([label == promised.name for label in labels.get(promised.kind, ())], np.bool_)

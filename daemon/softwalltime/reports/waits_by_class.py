@@ -1,6 +1,6 @@
 """Waits of classes of jobs under each simulated setting."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +9,12 @@ from softwalltime.core.formatting import printable
 from softwalltime.measure.simulation.differences import Interval, differences, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.schedule_metrics import NAMELESS, OTHERS, Metrics, classes
-from softwalltime.measure.simulation.simulated_jobs import Jobs
-from softwalltime.reports.columns import UNNAMED, UNPRINTABLE, Integers, Rename
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
+Rename = Callable[[str, str], str]
+"""Maps the kind of a name (user, project, queue) and the name to the name to print."""
+UNNAMED = "(none)"
+UNPRINTABLE = "\N{REPLACEMENT CHARACTER}"
 MAX_CLASSES = 10
 """Maximum users and queues with a class of their own; the others form one class."""
 MIN_CLASS_JOBS = 50
