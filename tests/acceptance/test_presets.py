@@ -16,6 +16,8 @@ from softwalltime.deployment.preset_setup import requirements
 from softwalltime.predict.policy.plan_file import PlannedLive, PlannedPolicy, plan_text
 from softwalltime.predict.policy.power_order import EXPANSION_FACTOR
 from softwalltime.predict.policy.presets import PRESETS, PresetName
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.live_options import LiveOptions
 from tests.acceptance.lab import STRICT, Lab
 from tests.policy.test_plan_file import PLAN
 from tests.service.running import Daemon
@@ -171,7 +173,8 @@ def test_off_shadow_balanced_order_balanced_off_in_six_commands(
             assert ("job_sort_formula" in lab.qmgr("print server")) == formula
             verdicts = administrator.verdicts()
             # balanced leaves the planning as it is, and takes back what order needed.
-            needed = {need.name for need in requirements(name, planning=name == "order")}
+            effective = None if name == "order" else (SitePolicy(waiting="walltime"), LiveOptions())
+            needed = {need.name for need in requirements(name, effective=effective)}
             strict = "strict_ordering: True" in (lab.home / "sched_priv" / "sched_config").read_text()
             assert strict == (name == "order"), name
             assert {verdicts[check] for check in needed} <= {"ok"}, name

@@ -12,6 +12,8 @@ from softwalltime.deployment.preset_setup import SHOWN_START, check_setup, check
 from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
 from softwalltime.deployment.scheduler_setup import Change, PbsSettings, read_settings
 from softwalltime.deployment.setup_plan import Setup, changes_of, edited, plan_setup, statement
+from softwalltime.predict.policy.site import SitePolicy
+from softwalltime.service.live.live_options import LiveOptions
 from tests.deploy.findings import bad
 from tests.deploy.qmgr_scripts import qmgr
 
@@ -68,7 +70,8 @@ def test_order_needs_the_resource_first_and_the_formula_last() -> None:
 
 
 def test_an_order_alone_leaves_the_planning_as_it_is() -> None:
-    plan = plan_setup(requirements("balanced", planning=False), AS_DELIVERED, ())
+    needs = requirements("balanced", effective=(SitePolicy(waiting="walltime"), LiveOptions()))
+    plan = plan_setup(needs, AS_DELIVERED, ())
     assert [change.name for change in plan.make] == [
         "predicted", "eligible_time_enable", "clear_topjob_estimates_enable", "by_queue", "job_sort_formula",
     ]  # fmt: skip

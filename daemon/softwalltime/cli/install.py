@@ -136,7 +136,7 @@ def _configure(
 ) -> bool:
     """Configure PBS for a preset, or list what that needs; return whether there is anything."""
     from softwalltime.deployment.preset_setup import SHOWN_START, requirements, resource_of, shows_starts
-    from softwalltime.service.live.live_options import plans_ahead, read_policy, reads_promises
+    from softwalltime.service.live.live_options import read_policy
 
     starts = shows_starts(settings)
     if not preset and not starts:
@@ -145,8 +145,7 @@ def _configure(
     if preset not in ("", "none"):
         policy = {**settings.policy, "preset": preset}
         effective = options.effective or read_policy(policy, settings.live)
-        uses = {"promises": reads_promises(*effective), "planning": plans_ahead(*effective)}
-        needs = requirements(preset, resource_of(own), options.formula, **uses) + needs
+        needs = requirements(preset, resource_of(own), options.formula, effective=effective) + needs
     return set_up(pbs, options.folder.absolute(), preset, needs, do=options.do)
 
 

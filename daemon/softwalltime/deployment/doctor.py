@@ -22,7 +22,7 @@ from softwalltime.deployment.qmgr import HooksHiddenError, PbsError, Qmgr, QmgrO
 from softwalltime.deployment.scheduler_setup import read_settings
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.forecast_thread import start_options
-from softwalltime.service.live.live_options import inert, plans_ahead, read_policy, reads_promises, without_live
+from softwalltime.service.live.live_options import LiveOptions, inert, read_policy, without_live
 
 CORRECT = "root: correct the settings, then systemctl restart softwalltime, or reload where only [policy] was wrong"
 
@@ -40,10 +40,7 @@ class Doctor:
     hook: configuration.Values = field(default_factory=configuration.shipped)
     """Effective configuration of the hook; the shipped one where it is not known."""
     policy: SitePolicy | None = None
-    promises: bool = False
-    """Whether guard or order reads promised starts."""
-    planning: bool = True
-    """Whether the policy needs jobs that are planned ahead."""
+    live: LiveOptions = field(default_factory=LiveOptions)
     alters: tuple[str, Path | None] | None = None
     """Server and agent of live values, or of expected starts shown on the jobs; ``None``: neither is on."""
     unknown: str = ""
@@ -81,7 +78,7 @@ class Doctor:
             yield problem("settings", text, f"root: {current.remedy}")
         try:
             policy, live = read_policy(settings.policy, settings.live)
-            self.policy = policy if settings.policy else None
+            self.policy, self.live = policy if settings.policy else None, live
             starts = start_options(settings.starts)
         except SoftwalltimeError as error:
             yield problem("settings", str(error), CORRECT)
@@ -91,10 +88,8 @@ class Doctor:
             self.alters = live.server, live.agent
         elif preset_setup.shows_starts(settings):
             self.alters = starts.server or live.server, starts.agent or live.agent
-        if self.policy is not None:
-            self.promises, self.planning = reads_promises(self.policy, live), plans_ahead(self.policy, live)
-            if text := without_live(self.policy, live):
-                yield (problem if inert(self.policy, live) else advice)("live values", text, "follow deploy/LIVE.md")
+        if self.policy is not None and (text := without_live(self.policy, live)):
+            yield (problem if inert(self.policy, live) else advice)("live values", text, "follow deploy/LIVE.md")
         return settings
 
     def _pbs(self, settings: Settings) -> Iterator[Finding]:
@@ -119,10 +114,9 @@ class Doctor:
             return
         yield from check_planning(server, current.readable)
         resource, any_formula = preset_setup.resource_of(self.hook), preset == "custom"
+        effective = None if self.policy is None else (self.policy, self.live)
         # Without a policy that is on: what soft walltimes need at least.
-        needs = preset_setup.requirements(
-            setup or "safe", resource, promises=self.promises, planning=self.planning, any_formula=any_formula
-        )
+        needs = preset_setup.requirements(setup or "safe", resource, effective=effective, any_formula=any_formula)
         on = self.policy is None or self.policy.mode == "on"
         yield from preset_setup.check_setup(preset if setup else "", needs, current, on=on, setup=setup)
         if preset_setup.shows_starts(settings):

@@ -26,6 +26,7 @@ from softwalltime.deployment.scheduler_setup import (
 from softwalltime.predict.policy.presets import PRESETS, RECOMMENDED
 from softwalltime.predict.policy.site import KEEP, WALLTIME, Rule, SitePolicy
 from softwalltime.service.live.agent import START_RESOURCE
+from softwalltime.service.live.live_options import LiveOptions, plans_ahead, reads_promises
 
 SETUPS = ("safe", "balanced", "order")
 """Presets for which PBS can be set up."""
@@ -96,17 +97,17 @@ _STRICT = Switch(
 
 
 def requirements(
-    preset: str, resource: str = RESOURCE, formula: str = "", *, promises: bool = False, planning: bool = True,
-    any_formula: bool = False,
+    preset: str, resource: str = RESOURCE, formula: str = "", *,
+    effective: tuple[SitePolicy, LiveOptions] | None = None, any_formula: bool = False,
 ) -> tuple[Requirement, ...]:  # fmt: skip
     """Return the requirements of a preset in the order in which they are changed; may be empty.
 
     :param resource: name of the custom resource with the prediction.
     :param formula: the job_sort_formula to set in place of the site's, which stays if this is empty.
-    :param promises: whether guard or order reads promised starts.
-    :param planning: whether the policy needs jobs that are planned ahead; otherwise strict_ordering stays as it is.
+    :param effective: the policy and the live options in force; ``None``: all that the preset may need.
     :param any_formula: accept any formula with the resource, as under a custom policy.
     """
+    promises = effective is not None and reads_promises(*effective)
     lost = "when another job becomes the top job, the former one loses its estimated start time"
     current_promises = ServerAttribute(
         "clear_topjob_estimates_enable",
@@ -134,7 +135,8 @@ def requirements(
         CustomResource(resource, "the hook sets the predicted runtime as this resource, which the formula reads"),
         ServerAttribute("eligible_time_enable", "the formula needs the time that a job has waited", "True", _OFF),
         current_promises,
-        *(ahead if planning else ()),
+        # strict_ordering stays as it is where nothing is planned ahead.
+        *(ahead if effective is None or plans_ahead(*effective) else ()),
         *(
             Switch(name, "the formula must compare the jobs of all queues", on=False)
             for name in ("by_queue", "round_robin")
