@@ -7,7 +7,7 @@ from softwalltime.cli.tune_options import TuneOptions
 
 if TYPE_CHECKING:
     from softwalltime.cli.tune_order import OrderDocument
-    from softwalltime.reports.tune_document import TuneDocument
+    from softwalltime.cli.tune_predictor import TuneDocument
 
 
 @command({"": "a predictor", "--order": "an order and part of the log"})

@@ -1,10 +1,12 @@
 """Choose a predictor for a site: the work of ``softwalltime tune`` without ``--order``."""
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
+from typing import Any, ClassVar
 
 from softwalltime.cli.command import Result
 from softwalltime.cli.options import named_specs
@@ -15,12 +17,14 @@ from softwalltime.cli.tune_options import TuneOptions
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import day, number, percent
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column
+from softwalltime.measure.replay.accuracy_metrics import Scores
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.trials import UNLIMITED, Trial, TrialTask, run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Recorded
+from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.tuning.choice import Chosen, Split, candidates, choose, front, split_at
 from softwalltime.predict.policy.presets import HALF
 from softwalltime.predict.predictors.calibrated import CalibratedOptions
@@ -38,12 +42,47 @@ from softwalltime.reports.simulation_document import (
     schedules_table,
     unscored_line,
 )
-from softwalltime.reports.tune_document import TuneDocument
 
 _TRIALS_LEGEND = """\
 A: mean of min(p, t) / max(p, t); U: share of the jobs with p < t; badly: by more than 30 min; MAE: mean absolute error.
 Shown are walltimes, half the walltime, the predictors that no other one beats in both A and U on the earlier part, and
 the chosen ones: best A and least MAE at the target of U, least MAE at any U.  CPU: to predict and learn a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class TuneDocument:
+    """Predictors on the earlier and on the later part of a log."""
+
+    COLUMNS: ClassVar = (
+        "predictor", "seconds", "failure",
+        *(f"{part}_{field.name}" for part in ("before", "after") for field in fields(Scores)),
+    )  # fmt: skip
+
+    source: str
+    """The sources, as given."""
+    selection: str | None
+    """Which jobs were selected; null: all."""
+    split: Split
+    """The times that separate the parts, epoch seconds."""
+    target: float
+    """Greatest share of underestimated jobs."""
+    trials: dict[str, Trial]
+    """The figures by predictor: of the earlier part, then of the later one."""
+    front: tuple[str, ...]
+    """Pareto front of accuracy and underestimated jobs on the earlier part."""
+    chosen: Chosen
+    """The predictors that were chosen by the earlier part."""
+    policies: dict[str, Metrics]
+    """Metrics of the simulated settings."""
+    advice: Advice
+    """The recommendation."""
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        for spec, trial in self.trials.items():
+            row: dict[str, Any] = {"predictor": spec, "seconds": trial.seconds, "failure": trial.failure}
+            for name, part in zip(("before", "after"), trial.parts, strict=False):
+                row |= {f"{name}_{figure}": value for figure, value in asdict(part).items()}
+            yield row
 
 
 def choose_predictor(options: TuneOptions) -> Result[TuneDocument]:
