@@ -1,5 +1,6 @@
 """``softwalltime report``: write a page that recommends for or against soft walltimes."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,7 +92,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     options.check()
     from softwalltime.reports import page
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.report_figures import ReportDocument, make_report
+    from softwalltime.reports.report_figures import make_report
 
     rename = None
     if options.pseudonyms is not None:
@@ -117,7 +118,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
 
     found, simulated = report.recommendation, report.simulation
     write = partial(write_plan, file=options.plan, found=found, simulated=simulated, err=printed)
-    document = ReportDocument.of(report, str(options.file), selected)
+    document = replace(report.document, page=str(options.file), selection=selected or None)
     return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
 
 

@@ -60,7 +60,7 @@ def render(report: Report, origin: Origin) -> str:
         classes=waits_by_class,
         guard=HOUR,
         least_users=MIN_USERS,
-        scored_jobs=f"all {formatting.plural(report.scored, 'scored job')}",
+        scored_jobs=f"all {formatting.plural(report.document.scored, 'scored job')}",
         rules=recommendation,
         undo=UNDO,
         limits=likeness,

@@ -34,67 +34,6 @@ class ReportOptions:
     simulation: SimulationOptions = field(default_factory=lambda: SimulationOptions(jobs=0))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The figures of a report, in the order of its sections; missing figures are ``None`` or empty.
-
-    ``scores`` by predictor: of all jobs, and after the warm-up.
-    """
-
-    options: ReportOptions
-    jobs: int
-    scored: int
-    skipped: dict[str, int]
-    users: int
-    since: int
-    until: int
-    walltimes: Walltimes | None
-    scores: dict[str, tuple[Scores, Scores]]
-    simulation: SimulationFigures | SimulationSkipped
-    recommendation: Recommendation
-
-
-def make_report(
-    workload: Recorded, options: ReportOptions, rename: Rename = lambda kind, name: name,
-    show: ShowProgress = no_progress,
-) -> Report:  # fmt: skip
-    """Compute all figures.
-
-    :param show: shows the progress of the replay, and of the simulation.
-    """
-    with show("analyzing", len(options.specs) * len(workload)) as progress:
-        replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
-    users, submitted, of_scored = set[str](), list[int](), list[int]()
-    for part in workload.parts((*SCORED, "user")):
-        users.update(part.jobs.values("user"))
-        submitted += part.submitted[[0, -1]].tolist()
-        of_scored += part.submitted[part.scored][[0, -1]].tolist() if part.scored.any() else []
-    skipped = workload.skipped()
-    scored = len(workload) - sum(skipped.values())
-    advice = too_early(scored, float(of_scored[-1] - of_scored[0]) / DAY if of_scored else 0.0)
-    simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
-    if advice is None:
-        advice, simulation = simulated_advice(workload, options.simulation, options.limits, show=show, rename=rename)
-    if advice.predictor and advice.predictor not in replayed:
-        replayed[advice.predictor] = drive(workload, make(advice.predictor), options.minimum)
-    soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
-    return Report(
-        options=options,
-        jobs=len(workload),
-        scored=scored,
-        skipped=skipped,
-        users=len(users),
-        since=submitted[0],
-        until=submitted[-1],
-        walltimes=analyze_walltimes(workload),
-        scores={
-            spec: (score(workload, values), score(workload, values, WARM_UP_SHARE)) for spec, values in soft.items()
-        },
-        simulation=simulation,
-        recommendation=advice,
-    )
-
-
 _SHARES = ("broken_promises", "wait_longer", "wait_shorter")
 
 
@@ -168,42 +107,6 @@ class ReportDocument:
     settings: dict[str, SettingDocument] = field(default_factory=dict)
     """Each simulated setting, by name."""
 
-    @classmethod
-    def of(cls, report: Report, page: str, selection: str) -> "ReportDocument":
-        """Return the document about a report.
-
-        :param selection: which jobs were selected; empty: all.
-        """
-        simulated = report.simulation
-        figures: dict[str, Any] = {}
-        if isinstance(simulated, SimulationFigures):
-            figures = {
-                "processors": simulated.processors, "processors_estimated": simulated.estimated,
-                "simulated_jobs": simulated.jobs, "seeds": simulated.seeds, "likeness": simulated.likeness,
-                "today": simulated.baseline,
-                "settings": {
-                    tried.setting.name: SettingDocument(
-                        tried.setting.keeps_order, tried.metrics, tried.changes, tried.broken, tried.worse, tried.better
-                    )
-                    for tried in simulated.settings
-                },
-            }  # fmt: skip
-        return cls(
-            page=page,
-            advice=Advice.of(report.recommendation),
-            limits=report.options.limits,
-            jobs=report.jobs,
-            scored=report.scored,
-            users=report.users,
-            since=report.since,
-            until=report.until,
-            selection=selection or None,
-            predictors={spec: scores for spec, (scores, _) in report.scores.items()},
-            after_warm_up={spec: scores for spec, (_, scores) in report.scores.items()},
-            not_simulated=simulated.reason if isinstance(simulated, SimulationSkipped) else None,
-            **figures,
-        )
-
     def rows(self) -> Iterator[dict[str, Any]]:
         if self.today is not None:
             yield {"setting": "today", "recommended": False, "keeps_order": True, **asdict(self.today)}
@@ -216,3 +119,76 @@ class ReportDocument:
             for metric, change in setting.relative_changes.items():
                 row |= change.columns(f"change_{metric}")
             yield row
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The document about a report, and what only its page shows; missing figures are ``None`` or empty.
+
+    ``scores`` by predictor: of all jobs, and after the warm-up.
+    """
+
+    options: ReportOptions
+    document: ReportDocument
+    skipped: dict[str, int]
+    walltimes: Walltimes | None
+    scores: dict[str, tuple[Scores, Scores]]
+    simulation: SimulationFigures | SimulationSkipped
+    recommendation: Recommendation
+
+
+def make_report(
+    workload: Recorded, options: ReportOptions, rename: Rename = lambda kind, name: name,
+    show: ShowProgress = no_progress,
+) -> Report:  # fmt: skip
+    """Compute all figures; the caller names the page and the selection of the jobs.
+
+    :param show: shows the progress of the replay, and of the simulation.
+    """
+    with show("analyzing", len(options.specs) * len(workload)) as progress:
+        replayed = drive_specs(workload, options.specs, minimum=options.minimum, progress=progress)
+    users, submitted, of_scored = set[str](), list[int](), list[int]()
+    for part in workload.parts((*SCORED, "user")):
+        users.update(part.jobs.values("user"))
+        submitted += part.submitted[[0, -1]].tolist()
+        of_scored += part.submitted[part.scored][[0, -1]].tolist() if part.scored.any() else []
+    skipped = workload.skipped()
+    scored = len(workload) - sum(skipped.values())
+    advice = too_early(scored, float(of_scored[-1] - of_scored[0]) / DAY if of_scored else 0.0)
+    simulation: SimulationFigures | SimulationSkipped = SimulationSkipped("there are too few jobs")
+    if advice is None:
+        advice, simulation = simulated_advice(workload, options.simulation, options.limits, show=show, rename=rename)
+    if advice.predictor and advice.predictor not in replayed:
+        replayed[advice.predictor] = drive(workload, make(advice.predictor), options.minimum)
+    soft = {spec: result.soft_walltimes for spec, result in replayed.items()}
+    scores = {spec: (score(workload, values), score(workload, values, WARM_UP_SHARE)) for spec, values in soft.items()}
+    document = ReportDocument(
+        page="",
+        advice=Advice.of(advice),
+        limits=options.limits,
+        jobs=len(workload),
+        scored=scored,
+        users=len(users),
+        since=submitted[0],
+        until=submitted[-1],
+        selection=None,
+        predictors={spec: overall for spec, (overall, _) in scores.items()},
+        after_warm_up={spec: warmed_up for spec, (_, warmed_up) in scores.items()},
+        not_simulated=simulation.reason if isinstance(simulation, SimulationSkipped) else None,
+        **({} if isinstance(simulation, SimulationSkipped) else _simulated(simulation)),
+    )
+    return Report(options, document, skipped, analyze_walltimes(workload), scores, simulation, advice)
+
+
+def _simulated(figures: SimulationFigures) -> dict[str, Any]:
+    """Return the fields of the document about a simulation."""
+    return {
+        "processors": figures.processors, "processors_estimated": figures.estimated, "simulated_jobs": figures.jobs,
+        "seeds": figures.seeds, "likeness": figures.likeness, "today": figures.baseline,
+        "settings": {
+            tried.setting.name: SettingDocument(
+                tried.setting.keeps_order, tried.metrics, tried.changes, tried.broken, tried.worse, tried.better
+            )
+            for tried in figures.settings
+        },
+    }  # fmt: skip
