@@ -87,14 +87,10 @@ class DocumentCommand(click.Command):
         result = self._function(options)
         if not isinstance(result, Result):
             return result if isinstance(result, int) else None
-        form = options.output.form
-        shown = result.document if form == "csv" else None
-        return result.print(options.output, self._columns(shown))
+        return result.print(options.output, self._columns(result.document) if options.output.form == "csv" else ())
 
     def _columns(self, document: object) -> Sequence[str]:
         """Return the columns of CSV: of several documents that a command may print, those of this one."""
-        if document is None:
-            return ()
         kind = type(document[0]) if isinstance(document, list) and document else type(document)
         of_type = (shape for shape in self.shapes.values() if kind in (shape.type(), *get_args(shape.type())))
         return next(of_type, next(iter(self.shapes.values()))).header()

@@ -91,48 +91,39 @@ def _names(jobs: JobColumns, field: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedWaits:
-    """The jobs to verify with, in order of submission.
-
-    ``value`` is what is compared, in seconds: the wait, less the wait in the simulation of the old setting where
-    ``simulated`` is true.  ``doubt`` says why there is no simulation, where one was tried.
-    """
-
-    columns: Columns
-    value: Integers
-    simulated: bool
-    doubt: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class BeforeAfter:
     """The periods before and after the switch, the jobs of users with the policy, and those of the other users.
 
-    ``control`` is ``None`` where all users have the policy, or the others have too few jobs.
+    ``value`` is what is compared, in seconds: the wait, less the wait in the simulation of the old setting where
+    ``simulated`` is true.  ``doubt`` says why there is no simulation, where one was tried.  ``control`` is ``None``
+    where all users have the policy, or the others have too few jobs.
     """
 
-    recorded: RecordedWaits
     spans: tuple[Span, Span]
+    columns: Columns
+    value: Integers
+    simulated: bool
     treated: Flags
     control: Flags | None
+    doubt: str = ""
 
     @property
     def method(self) -> str:
         """Comparison of recorded waits: periods, simulation, users, or simulation and users."""
-        parts = (("simulation", self.recorded.simulated), ("users", self.control is not None))
+        parts = (("simulation", self.simulated), ("users", self.control is not None))
         return " and ".join(name for name, used in parts if used) or "periods"
 
     def among(self, span: Span) -> Flags:
         """Return the jobs that were submitted and ended in a span."""
-        among: Flags = jobs_in(self.recorded.columns, span) & (self.recorded.columns.end <= span.until)
+        among: Flags = jobs_in(self.columns, span) & (self.columns.end <= span.until)
         return among
 
     def effect(self, among: Flags | Literal[True] = True) -> Interval:
         """Return the effect on the mean wait in seconds, of some jobs."""
-        mine = self._change(self.treated & among, self.recorded.value)
+        mine = self._change(self.treated & among, self.value)
         if self.control is None:
             return mine
-        others = self._change(self.control & among, self.recorded.value)
+        others = self._change(self.control & among, self.value)
         if mine.mean is None or others.mean is None:
             return Interval()
         mean = mine.mean - others.mean
@@ -141,14 +132,14 @@ class BeforeAfter:
         return Interval.around(mean, float(np.hypot(mine.high - mine.mean, others.high - others.mean)))
 
     def recorded_change(self) -> Interval:
-        return self._change(True, self.recorded.columns.wait)  # all jobs
+        return self._change(True, self.columns.wait)  # all jobs
 
     def relative(self, effect: Interval) -> Interval:
         """Return an effect relative to the counterfactual mean wait without the policy."""
         after = self.among(self.spans[1]) & self.treated
         reference = 0.0
         if after.any() and effect.mean is not None:
-            reference = float(self.recorded.columns.wait[after].mean()) - effect.mean
+            reference = float(self.columns.wait[after].mean()) - effect.mean
         ends = (effect.mean, effect.low, effect.high)
         return Interval(*(None if end is None or reference <= 0 else end / reference for end in ends))
 
@@ -159,7 +150,7 @@ class BeforeAfter:
             if not which.any():
                 return Interval()
             length = -(-(span.until - span.since) // BLOCKS)
-            block = (self.recorded.columns.submitted[which] - span.since) // length
+            block = (self.columns.submitted[which] - span.since) // length
             means.append(mean_over_blocks(values[which], block))
         return change_of_mean(*means)
 
@@ -174,11 +165,11 @@ def before_after(jobs: JobColumns, promised: Promised, since: int, share: float)
     length = max(0, min(int(jobs.numbers("end").max()) + 1 - since, since - int(jobs.numbers("submitted").min())))
     length -= length % WEEK if length >= WEEK else 0
     spans = Span(since - length, since), Span(since, since + length)
-    recorded = _recorded(jobs, promised, spans[0])
-    columns = recorded.columns
+    columns, value, doubt = _compared(jobs, promised, spans[0])
+    simulated = value is not columns.wait  # the same array where there is no simulation
     chosen = {user: user_rank(user) < share for user in set(columns.users)}
     inside = np.array([chosen[user] for user in columns.users], np.bool_)
-    both = BeforeAfter(recorded, spans, inside, ~inside)
+    both = BeforeAfter(spans, columns, value, simulated, inside, ~inside, doubt)
     few = min(int((both.among(span) & ~inside).sum()) for span in spans) < LEAST_JOBS
     return replace(both, control=None) if few else both
 
@@ -216,11 +207,14 @@ def mean_over_blocks(values: Integers, block: Integers) -> BlockMean:
     return BlockMean(mean, blocks, math.sqrt(blocks / (blocks - 1) * float((shift**2).sum())))
 
 
-def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWaits:
-    """Return the jobs with their waits beside those of a simulation of the old setting, where that is possible."""
+def _compared(jobs: JobColumns, promised: Promised, before: Span) -> tuple[Columns, Integers, str]:
+    """Return the jobs, their waits less those of a simulation of the old setting, and why the latter is not possible.
+
+    Without a simulation the waits are the recorded ones.
+    """
     jobs = jobs.select(np.flatnonzero(jobs.numbers("submitted") >= before.since - WARM_UP_S))
     plain = make_columns(Workload(jobs))
-    without = RecordedWaits(plain, plain.wait, simulated=False)
+    without = plain, plain.wait, ""
     if not promised.scheduler:
         return without
     scheduler = policy_of(dict(promised.scheduler), "the plan's scheduler")
@@ -242,5 +236,5 @@ def _recorded(jobs: JobColumns, promised: Promised, before: Span) -> RecordedWai
             f"A simulation of the old setting ({promised.baseline}, {promised.processors:,} processors) does not "
             f"reproduce the waits before the switch ({means}), so it cannot correct for the load."
         )
-        return replace(without, doubt=doubt)
-    return RecordedWaits(columns, columns.wait - wait, simulated=True)
+        return plain, plain.wait, doubt
+    return columns, columns.wait - wait, ""

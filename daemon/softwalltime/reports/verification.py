@@ -127,7 +127,7 @@ def verify(
     :param promises: number of recorded starts of jobs with a promised start since then, and of those that were late.
     """
     waits = before_after(jobs, plan.promised, since, share)
-    before, after = (_period(waits.recorded.columns, span, waits.among(span)) for span in waits.spans)
+    before, after = (_period(waits.columns, span, waits.among(span)) for span in waits.spans)
     effect, promised = waits.effect(), plan.promised.change
     figures = VerifyDocument(
         verdict="unknown", sentence="", reasons=(), command="", since=since, method=waits.method,
@@ -137,7 +137,7 @@ def verify(
         broken=promises[1] / promises[0] if promises[0] else None, promised_broken=plan.promised.broken_after,
     )  # fmt: skip
     verdict, sentence, command = _verdict(figures)
-    reasons = (*_reasons(figures), *filter(None, [waits.recorded.doubt]))
+    reasons = (*_reasons(figures), *filter(None, [waits.doubt]))
     return replace(figures, verdict=verdict, sentence=sentence, command=command, reasons=reasons)
 
 
@@ -153,7 +153,7 @@ def _period(columns: Columns, span: Span, among: Flags) -> PeriodDocument | None
 
 def _classes(waits: BeforeAfter, plan: Plan) -> Iterator[ClassDocument]:
     """Yield the classes of the plan that have enough jobs before and after."""
-    columns = waits.recorded.columns
+    columns = waits.columns
     labels = {
         "runtime": [runtime_class(seconds) for seconds in columns.runtime.tolist()],
         "size": [size_class(size, plan.promised.processors) for size in columns.ncpus.tolist()],
