@@ -17,6 +17,7 @@ from softwalltime.reports.pseudonyms import Pseudonyms
 from softwalltime.reports.recommendation import Verdict
 from softwalltime.reports.report_figures import Report, ReportOptions, make_report
 from softwalltime.reports.simulation import SimulationFigures, SimulationOptions
+from softwalltime.reports.waits_by_class import ClassWaits
 from tests.browser import browser
 from tests.reports.fixtures import SPECS, Elements, made, page, steady_jobs
 from tests.samples import job
@@ -261,6 +262,15 @@ def test_the_simulation_stands_on_the_first_screen_with_intervals_and_its_popula
     assert (change.low or 0) <= change.mean <= (change.high or 0)
 
 
+def changed_wait(waits: ClassWaits, change: Interval, difference: Interval) -> ClassWaits:
+    """The waits of a class with another change of the mean wait."""
+    return replace(
+        waits,
+        changes={**waits.changes, "wait_mean": change},
+        differences={**waits.differences, "wait_mean": difference},
+    )
+
+
 def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(crowded: Report) -> None:
     simulation = crowded.simulation
     assert isinstance(simulation, SimulationFigures)
@@ -268,8 +278,8 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     classes = simulation.classes | {"size": (few, *simulation.classes["size"][1:])}
     first, *others = simulation.settings
     growing = Interval(0.5, 0.4, 0.6)
-    longer = replace(first.classes["queue"][0], change=growing, difference=Interval(3600, 3500, 3700))
-    tiny = replace(first.classes["size"][0], change=growing, difference=longer.difference)
+    longer = changed_wait(first.classes["queue"][0], growing, Interval(3600, 3500, 3700))
+    tiny = changed_wait(first.classes["size"][0], growing, longer.differences["wait_mean"])
     of_first = first.classes | {"queue": (longer, *first.classes["queue"][1:]), "size": (tiny,)}
     of_first["size"] += first.classes["size"][1:]
     changed = replace(simulation, classes=classes, settings=(replace(first, classes=of_first), *others))
@@ -287,7 +297,8 @@ def test_who_waits_longer_and_who_shorter_is_in_a_table_for_each_kind_of_class(c
     assert {one.name for one in simulation.classes["user"]} == {f"user{number}" for number in range(5)}
     q0 = first.classes["queue"][0]
     assert q0.name == "q0"
-    assert (q0.change.low or 0) <= (q0.change.mean or 0) <= (q0.change.high or 0)
+    change = q0.changes["wait_mean"]
+    assert (change.low or 0) <= (change.mean or 0) <= (change.high or 0)
 
 
 def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> None:
@@ -295,9 +306,7 @@ def test_the_first_screen_says_who_gains_in_hours_and_words(crowded: Report) -> 
     assert isinstance(simulation, SimulationFigures)
     balanced = next(one for one in simulation.settings if one.setting.name == "balanced, live values off")
     falling = Interval(-0.4, -0.5, -0.3)
-    gains = tuple(
-        replace(one, change=falling, difference=Interval(-900, -950, -850)) for one in balanced.classes["queue"]
-    )
+    gains = tuple(changed_wait(one, falling, Interval(-900, -950, -850)) for one in balanced.classes["queue"])
     chosen = replace(
         balanced,
         as_submitted=Interval(-0.25),

@@ -257,7 +257,8 @@ def changed(name: str, mean: float = 0.0, spread: float = 0.01, p99: float = 0.0
     """A class whose mean and 99th percentile wait change by these shares of 10,000 s."""
     change, tail = (Interval(growth, growth - spread, growth + spread) for growth in (mean, p99))
     difference, difference_p99 = (Interval(1e4 * growth, 0, 0) for growth in (mean, p99))
-    return ClassWaits(name, 1e4, change, difference, change, change, tail, difference_p99, 10.0, change)
+    changes = {"wait_mean": change, "wait_p99": tail, "bsld10_mean": change}
+    return ClassWaits(name, TODAY, changes, {"wait_mean": difference, "wait_p99": difference_p99})
 
 
 def by_class(
@@ -265,7 +266,7 @@ def by_class(
 ) -> tuple[SettingWaits, dict[str, tuple[JobClass, ...]]]:
     """A policy with these waits of classes, and the classes, of 1,000 jobs unless ``jobs`` says how many."""
     counts = jobs or (1000,) * len(classes)
-    today = tuple(JobClass(found.name, count, use, 1e4, 2e4) for found, count in zip(classes, counts, strict=True))
+    today = tuple(JobClass(found.name, count, use, TODAY) for found, count in zip(classes, counts, strict=True))
     return replace(waits(), classes={kind: classes}), {kind: today}
 
 

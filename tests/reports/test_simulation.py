@@ -132,10 +132,10 @@ def test_each_class_is_compared_with_itself_on_the_same_workloads() -> None:
         if kind != "month":
             # The classes together are all jobs, so their means together are the mean.
             for each, whole in ((classes, found.baseline), (waits, found.settings[0].metrics)):
-                total = sum((one.wait_mean or 0) * of.jobs for one, of in zip(each, classes, strict=True))
+                total = sum((one.metrics.wait_mean or 0) * of.jobs for one, of in zip(each, classes, strict=True))
                 assert total / 400 == pytest.approx(whole.wait_mean)
     difference = sum(
-        (one.difference.mean or 0) * of.jobs
+        (one.differences["wait_mean"].mean or 0) * of.jobs
         for one, of in zip(found.settings[0].classes["size"], found.classes["size"], strict=True)
     )
     assert difference / 400 == pytest.approx(

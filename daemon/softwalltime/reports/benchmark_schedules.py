@@ -102,12 +102,13 @@ _Worst = tuple[str, float | None, Interval]
 def _worst(figures: SimulationFigures, waits: SettingWaits) -> tuple[_Worst, _Worst]:
     """Return the worst class by mean wait, and by mean bounded slowdown."""
     notable = {
-        name: then
+        name: (then.metrics, then.changes)
         for name, then in watched(figures, waits).items()
-        if abs(then.difference.mean or 0.0) >= NOTABLE_WAIT_S and then.change.mean is not None
+        if abs(then.differences["wait_mean"].mean or 0.0) >= NOTABLE_WAIT_S
+        and then.changes["wait_mean"].mean is not None
     }
-    by_wait = [(name, then.wait_mean, then.change) for name, then in notable.items()]
-    by_slowdown = [(name, then.bsld10_mean, then.change_bsld10) for name, then in notable.items()]
+    by_wait = [(name, metrics.wait_mean, changes["wait_mean"]) for name, (metrics, changes) in notable.items()]
+    by_slowdown = [(name, metrics.bsld10_mean, changes["bsld10_mean"]) for name, (metrics, changes) in notable.items()]
     return _greatest(by_wait), _greatest(by_slowdown)
 
 

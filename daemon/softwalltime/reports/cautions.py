@@ -68,7 +68,7 @@ def changed_classes(
         jobs = sum(job_class.jobs for job_class in today)
         for job_class, waits in zip(today, chosen.classes.get(kind, ()), strict=True):
             if (waits.longer if longer else waits.shorter) and not job_class.small:
-                growth = f"{'+' if longer else ''}{percent(waits.change.mean, 0)}"
+                growth = f"{'+' if longer else ''}{percent(waits.changes['wait_mean'].mean, 0)}"
                 share = percent(job_class.jobs / jobs, 0)
                 changed.append((-job_class.jobs, f"{_OF[kind].format(waits.name)} ({growth}, {share} of the jobs)"))
     changed.sort(key=lambda entry: entry[0])

@@ -33,9 +33,9 @@ def plan_of(recommended: Recommendation, simulated: SimulationFigures, now: date
             kind=kind,
             name=today.name,
             jobs=today.jobs,
-            wait_before=round(today.wait_mean or 0.0),
-            wait_after=round(then.wait_mean or 0.0),
-            change=_change(then.change),
+            wait_before=round(today.metrics.wait_mean or 0.0),
+            wait_after=round(then.metrics.wait_mean or 0.0),
+            change=_change(then.changes["wait_mean"]),
             longer=then.longer and not today.small,
         )
         for kind in _KINDS

@@ -62,7 +62,7 @@ class WaitLimits:
 def tail_growths(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Interval]:
     """Return the change of the 99th percentile of the wait by class of jobs: "widest tenth", "queue long"."""
     growths = {name: waits.changes[tail] for tail, name in _NAMES.items()}
-    growths |= {name: then.change_p99 for name, then in watched(simulated, waits).items()}
+    growths |= {name: then.changes["wait_p99"] for name, then in watched(simulated, waits).items()}
     return {name: growth for name, growth in growths.items() if growth.mean is not None}
 
 
@@ -78,9 +78,9 @@ def exceeded(
     held["longest wait"] = (waits.changes["wait_max"], limits.longest)
     held["promised starts that come later"] = (waits.added, limits.broken)
     for name, then in watched(simulated, waits).items():
-        mean, p99 = (then.change, then.difference), (then.change_p99, then.difference_p99)
-        for what, (growth, seconds) in (("mean wait", mean), ("99th percentile wait", p99)):
-            if (seconds.mean or 0.0) >= NOTABLE_WAIT_S and surely_longer(growth):
+        for what, metric in (("mean wait", "wait_mean"), ("99th percentile wait", "wait_p99")):
+            growth, seconds = then.changes[metric], then.differences[metric].mean or 0.0
+            if seconds >= NOTABLE_WAIT_S and surely_longer(growth):
                 held[f"{what} of {name}"] = (growth, limits.tail)
     return {
         name: (growth, limit)

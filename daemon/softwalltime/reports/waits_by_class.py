@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from softwalltime.core.formatting import printable
-from softwalltime.measure.simulation.differences import Interval, differences, interval, means, relative_changes
+from softwalltime.measure.simulation.differences import Interval, differences, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.schedule_metrics import NAMELESS, OTHERS, Metrics, classes
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
@@ -33,7 +33,7 @@ ByClass = Mapping[str, Mapping[str, Metrics]]
 
 @dataclass(frozen=True, slots=True)
 class JobClass:
-    """A class of the simulated jobs and its waits in today's setting, in seconds: means over the workloads.
+    """A class of the simulated jobs; ``metrics`` in today's setting are means over the workloads.
 
     ``jobs`` is the number of jobs as recorded, ``use`` their share of the processor time of all simulated jobs.
     """
@@ -41,8 +41,7 @@ class JobClass:
     name: str
     jobs: int
     use: float
-    wait_mean: float | None
-    wait_p95: float | None
+    metrics: Metrics
 
     @property
     def small(self) -> bool:
@@ -51,33 +50,25 @@ class JobClass:
 
 @dataclass(frozen=True, slots=True)
 class ClassWaits:
-    """The waits of one class under a setting, in seconds: means over the workloads.
+    """The waits of one class under a setting: ``metrics`` are means over the workloads.
 
-    ``change`` of the mean wait, ``change_p99`` of the 99th percentile and ``change_bsld10`` of the mean bounded
-    slowdown are relative to today's, ``difference`` and ``difference_p99`` are in seconds, each workload by workload;
-    ``worse`` and ``better`` are the shares of the class's jobs that wait at least 1 h more or less than today.
+    ``changes`` are relative to today's, ``differences`` in the metric's unit: both by metric, workload by workload.
     """
 
     name: str
-    wait_mean: float | None
-    change: Interval
-    difference: Interval
-    worse: Interval
-    better: Interval
-    change_p99: Interval
-    difference_p99: Interval
-    bsld10_mean: float | None
-    change_bsld10: Interval
+    metrics: Metrics
+    changes: Mapping[str, Interval]
+    differences: Mapping[str, Interval]
 
     @property
     def longer(self) -> bool:
         """Whether the mean wait grows notably and significantly (95%)."""
-        return (self.difference.mean or 0) >= NOTABLE_WAIT_S and self.change.above
+        return (self.differences["wait_mean"].mean or 0) >= NOTABLE_WAIT_S and self.changes["wait_mean"].above
 
     @property
     def shorter(self) -> bool:
         """Whether the mean wait falls notably and significantly (95%)."""
-        return (self.difference.mean or 0) <= -NOTABLE_WAIT_S and self.change.below
+        return (self.differences["wait_mean"].mean or 0) <= -NOTABLE_WAIT_S and self.changes["wait_mean"].below
 
 
 def surely_longer(growth: Interval) -> bool:
@@ -97,50 +88,31 @@ def classes_today(
     """The classes with their waits in today's setting."""
     # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
     used = np.array(jobs.processors, np.float64) * np.array(jobs.runtime, np.float64)
-    classes = {}
-    for kind, each in members.items():
-        today = {name: means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]) for name in each}
-        classes[kind] = tuple(
+    return {
+        kind: tuple(
             JobClass(
-                _shown(kind, name, rename), len(each[name]), float(used[each[name]].sum() / used.sum()),
-                waits.wait_mean, waits.wait_p95,
+                _shown(kind, name, rename), len(jobs_of), float(used[jobs_of].sum() / used.sum()),
+                means([metrics[kind][name] for metrics in baseline if name in metrics[kind]]),
             )
-            for name, waits in today.items()
-        )  # fmt: skip
-    return classes
+            for name, jobs_of in each.items()
+        )
+        for kind, each in members.items()
+    }  # fmt: skip
 
 
 def compare_classes(
     members: Members, setting: Sequence[ByClass], baseline: Sequence[ByClass], rename: Rename
 ) -> dict[str, tuple[ClassWaits, ...]]:
     """The waits of the same classes under a setting, compared with today's workload by workload."""
-    return {
-        kind: tuple(
-            _compared(
-                _shown(kind, name, rename),
-                # Shaking by weeks may remove all jobs from the first and last month.
-                *([run[kind][name] for run in runs if name in run[kind]] for runs in (setting, baseline)),
-            )
-            for name in each
-        )
-        for kind, each in members.items()
-    }
-
-
-def _compared(name: str, new: Sequence[Metrics], today: Sequence[Metrics]) -> ClassWaits:
-    relative, absolute, mean = relative_changes(new, today), differences(new, today), means(new)
-    return ClassWaits(
-        name,
-        mean.wait_mean,
-        relative["wait_mean"],
-        absolute["wait_mean"],
-        interval([metrics.worse_1h or 0.0 for metrics in new]),
-        interval([metrics.better_1h or 0.0 for metrics in new]),
-        relative["wait_p99"],
-        absolute["wait_p99"],
-        mean.bsld10_mean,
-        relative["bsld10_mean"],
-    )
+    waits: dict[str, tuple[ClassWaits, ...]] = {}
+    for kind, each in members.items():
+        waits[kind] = ()
+        for name in each:
+            # Shaking by weeks may remove all jobs from the first and last month.
+            new, today = ([run[kind][name] for run in runs if name in run[kind]] for runs in (setting, baseline))
+            changes, absolute = relative_changes(new, today), differences(new, today)
+            waits[kind] += (ClassWaits(_shown(kind, name, rename), means(new), changes, absolute),)
+    return waits
 
 
 def _shown(kind: str, name: str, rename: Rename) -> str:
