@@ -83,7 +83,7 @@ def test_a_preset_is_complete_after_its_changes_and_all_go_back(preset: str) -> 
     plan = plan_setup(needs, AS_DELIVERED, ())
     changed = after(AS_DELIVERED, plan.changes)
     assert plan_setup(needs, changed, plan.make).changes == ()
-    assert bad(check_setup(preset, needs, changed, on=True)) == []
+    assert bad(check_setup(SitePolicy(preset=preset, mode="on"), needs, changed)) == []
     back = plan_setup((), changed, plan.make)
     assert [change.name for change in back.back] == [change.name for change in reversed(plan.make)]
     assert after(changed, back.changes) == AS_DELIVERED
@@ -192,7 +192,7 @@ def test_what_only_the_site_can_decide_is_said() -> None:
     assert {change.name for change in plan.make} == {"eligible_time_enable", "clear_topjob_estimates_enable"}
     assert [next(word for word in ("string", "no line resources", "threshold", "set sched") if word in note)
             for note in plan.notes] == ["string", "no line resources", "threshold", "set sched"]  # fmt: skip
-    found = dict(bad(check_setup("order", requirements("order"), settings, on=True)))
+    found = dict(bad(check_setup(SitePolicy(preset="order", mode="on"), requirements("order"), settings)))
     assert found == {
         "predicted": "problem", "eligible_time_enable": "problem", "clear_topjob_estimates_enable": "advice",
         "resources": "advice", "job_sort_formula_threshold": "advice", "job_sort_formula": "problem",
@@ -223,12 +223,12 @@ def test_a_resource_that_users_may_set_gets_the_flag() -> None:
 
 def test_an_unmet_requirement_is_wrong_only_while_the_policy_is_on() -> None:
     needs = requirements("safe")
-    assert dict(bad(check_setup("safe", needs, AS_DELIVERED, on=True))) == {
+    assert dict(bad(check_setup(SitePolicy(preset="safe", mode="on"), needs, AS_DELIVERED))) == {
         "strict_ordering": "problem", "resources": "advice",
     }  # fmt: skip
-    assert set(dict(bad(check_setup("safe", needs, AS_DELIVERED, on=False))).values()) == {"warning", "advice"}
-    assert set(dict(bad(check_setup("", needs, AS_DELIVERED, on=False))).values()) == {"advice"}
-    unseen = list(check_setup("safe", needs, PbsSettings(files={FILE: None}), on=True))
+    for policy in (None, SitePolicy(preset="shadow"), SitePolicy(waiting="v3", mode="shadow")):
+        assert set(dict(bad(check_setup(policy, needs, AS_DELIVERED))).values()) == {"advice"}
+    unseen = list(check_setup(SitePolicy(preset="safe", mode="on"), needs, PbsSettings(files={FILE: None})))
     assert [(finding.check, finding.verdict) for finding in unseen] == [
         ("scheduler", "skipped"), ("backfill_depth", "ok"),
     ]  # fmt: skip

@@ -106,19 +106,19 @@ class Doctor:
         yield check_queues(server)
 
     def _scheduler(self, pbs: Qmgr, settings: Settings, server: QmgrObjects) -> Iterator[Finding]:
-        preset, setup = str(settings.policy.get("preset", "custom")), preset_setup.setup_of(self.policy)
         try:
             current = read_settings(pbs)
         except PbsError as error:
             yield skipped("scheduler", str(error))
             return
         yield from check_planning(server, current.readable)
-        resource, any_formula = preset_setup.resource_of(self.hook), preset == "custom"
-        effective = None if self.policy is None else (self.policy, self.live)
         # Without a policy that is on: what soft walltimes need at least.
-        needs = preset_setup.requirements(setup or "safe", resource, effective=effective, any_formula=any_formula)
-        on = self.policy is None or self.policy.mode == "on"
-        yield from preset_setup.check_setup(preset if setup else "", needs, current, on=on, setup=setup)
+        needs = preset_setup.requirements(
+            preset_setup.setup_of(self.policy) or "safe", preset_setup.resource_of(self.hook),
+            effective=None if self.policy is None else (self.policy, self.live),
+            any_formula=self.policy is not None and self.policy.preset == "custom",
+        )  # fmt: skip
+        yield from preset_setup.check_setup(self.policy, needs, current)
         if preset_setup.shows_starts(settings):
             yield preset_setup.check_shown_starts(current)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from softwalltime.core.sched_config import switches
 from softwalltime.core.settings import Settings
-from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped, warning
+from softwalltime.deployment.finding import Finding, advice, ok, problem, skipped
 from softwalltime.deployment.qmgr import QmgrObject
 from softwalltime.deployment.scheduler_setup import (
     CustomResource,
@@ -184,18 +184,12 @@ def resource_of(hook: Mapping[str, object] | None) -> str:
     return str((hook or {}).get("ordering") or RESOURCE)
 
 
-def check_setup(
-    preset: str, needs: Sequence[Requirement], settings: PbsSettings, *, on: bool, setup: str = ""
-) -> Iterator[Finding]:
-    """Check each requirement of the preset.
-
-    :param preset: empty: none is on, and the requirements are advice.
-    :param setup: the preset that PBS is set up for under a custom policy; default: the same.
-    :param on: whether the policy is on; before that, an unmet requirement is a warning.
-    """
-    unmet, what = problem if on else warning, f"the preset {preset}"
-    command = f"softwalltime install --preset {setup or preset} --apply"
-    if not preset:
+def check_setup(policy: SitePolicy | None, needs: Sequence[Requirement], settings: PbsSettings) -> Iterator[Finding]:
+    """Check each requirement, which is advice where the policy needs nothing of PBS."""
+    if policy is not None and (setup := setup_of(policy)):
+        unmet, what = problem, f"the preset {policy.preset}"
+        command = f"softwalltime install --preset {setup} --apply"
+    else:
         # strict_ordering also changes the order of the jobs, so it is for the site to decide.
         unmet, what, command = advice, "soft walltimes", "softwalltime install --preset safe --apply, if the site wants"
     hidden = unreadable(settings, needs)
