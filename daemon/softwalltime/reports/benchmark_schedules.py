@@ -1,6 +1,6 @@
 """Schedules in a benchmark: policies on shaken workloads of a log, and the class of jobs that each one costs most."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from softwalltime.core.progress import ShowProgress
@@ -88,29 +88,18 @@ def schedule_rows(
     yield ScheduleRow(log, figures.order, *head, today.wait_mean, today.bsld10_mean, today.broken)
     for waits in (*figures.settings, figures.chance):
         metrics, changes = waits.metrics, waits.changes
-        by_wait, by_slowdown = _worst(figures, waits)
         yield ScheduleRow(
             log, waits.setting.name, *head, metrics.wait_mean, metrics.bsld10_mean, metrics.broken,
-            changes["wait_mean"], changes["bsld10_mean"], *by_wait, *by_slowdown,
+            changes["wait_mean"], changes["bsld10_mean"],
+            *_worst(figures, waits, "wait_mean"), *_worst(figures, waits, "bsld10_mean"),
         )  # fmt: skip
 
 
-_Worst = tuple[str, float | None, Interval]
-"""Name of the class whose figure grows most, the figure, and its relative change."""
-
-
-def _worst(figures: SimulationFigures, waits: SettingWaits) -> tuple[_Worst, _Worst]:
-    """Return the worst class by mean wait, and by mean bounded slowdown."""
-    notable = {
-        name: (then.metrics, then.changes)
+def _worst(figures: SimulationFigures, waits: SettingWaits, metric: str) -> tuple[str, float | None, Interval]:
+    """Return the class whose metric grows most, the metric, and its relative change."""
+    notable = (
+        (name, getattr(then.metrics, metric), then.changes[metric])
         for name, then in watched(figures, waits).items()
         if abs(then.differences["wait_mean"].mean or 0.0) >= NOTABLE_WAIT_S
-        and then.changes["wait_mean"].mean is not None
-    }
-    by_wait = [(name, metrics.wait_mean, changes["wait_mean"]) for name, (metrics, changes) in notable.items()]
-    by_slowdown = [(name, metrics.bsld10_mean, changes["bsld10_mean"]) for name, (metrics, changes) in notable.items()]
-    return _greatest(by_wait), _greatest(by_slowdown)
-
-
-def _greatest(growths: Iterable[_Worst]) -> _Worst:
-    return max(growths, key=lambda growth: growth[2].mean or 0.0, default=("", None, _NO_CHANGE))
+    )
+    return max(notable, key=lambda growth: growth[2].mean or 0.0, default=("", None, _NO_CHANGE))
