@@ -27,9 +27,9 @@ from softwalltime.reports.recommendation import (
     population,
     shortens,
     switch_on,
-    tail_growths,
     undecidable,
     wait_change,
+    worst_tail,
 )
 from softwalltime.reports.simulation import SettingWaits, SimulationFigures, SimulationInput
 
@@ -44,13 +44,13 @@ site's waits."""
 class OrderTrial:
     """An order on one part of the log.
 
-    ``growths``: change of the 99th percentile of the wait by class.  ``exceeded``: growths above their limits, by
-    limited quantity; ``excess``: their sum.
+    ``worst``: the class whose 99th percentile wait grows most, and its change.  ``exceeded``: growths above their
+    limits, by limited quantity; ``excess``: their sum.
     """
 
     order: PowerOrder
     waits: SettingWaits
-    growths: dict[str, Interval]
+    worst: tuple[str, Interval]
     exceeded: dict[str, str]
     excess: float
 
@@ -59,11 +59,6 @@ class OrderTrial:
         """Mean of the relative reductions of mean wait and mean bounded slowdown."""
         changes = self.waits.changes
         return -((changes["wait_mean"].mean or 0.0) + (changes["bsld10_mean"].mean or 0.0)) / 2
-
-    @property
-    def worst(self) -> tuple[str, Interval]:
-        """The class whose 99th percentile grows most, and its change."""
-        return max(self.growths.items(), key=lambda item: item[1].mean or 0.0, default=("", Interval()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,5 +219,5 @@ def _judged(orders: Sequence[PowerOrder], figures: SimulationFigures, limits: Wa
         if not shortens(waits):
             said["waits"] = "not shorter beyond the interval"
             excess += 1
-        trials.append(OrderTrial(order, waits, tail_growths(figures, waits), said, excess))
+        trials.append(OrderTrial(order, waits, worst_tail(figures, waits), said, excess))
     return trials

@@ -59,11 +59,12 @@ class WaitLimits:
     """Of the promised starts, those that a policy breaks more."""
 
 
-def tail_growths(simulated: SimulationFigures, waits: SettingWaits) -> dict[str, Interval]:
-    """Return the change of the 99th percentile of the wait by class of jobs: "widest tenth", "queue long"."""
+def worst_tail(simulated: SimulationFigures, waits: SettingWaits) -> tuple[str, Interval]:
+    """Return the class whose 99th percentile wait grows most, as "widest tenth" or "queue long", and its change."""
     growths = {name: waits.changes[tail] for tail, name in _NAMES.items()}
     growths |= {name: then.changes["wait_p99"] for name, then in watched(simulated, waits).items()}
-    return {name: growth for name, growth in growths.items() if growth.mean is not None}
+    known = ((name, growth) for name, growth in growths.items() if growth.mean is not None)
+    return max(known, key=lambda item: item[1].mean or 0.0, default=("", Interval()))
 
 
 def exceeded(
