@@ -69,8 +69,7 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     user, seeds = options.user, options.seeds
     if (user is None) == (options.merge is None):
         raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
-    if options.merge is not None:
-        require_folder(options.merge)
+    require_folder(options.merge)
     sources, selection = options.logs or (STORE,), JobSelection(since=options.since, until=options.until)
     recorded = RecordedJobs(sources=sources, selection=selection, settings=options.settings)
     workload, tally = recorded.workload(options.walltimes)

@@ -70,8 +70,7 @@ class BenchmarkOptions:
             raise UsageError("--policies and --seeds are for schedules: add --schedules")
         if self.listed and not (self.of_runtimes or self.starts):
             raise UsageError("--predictors is not for --schedules: add --runtimes or --starts")
-        if self.page is not None:
-            require_folder(self.page)
+        require_folder(self.page)
 
 
 @command("a predictor, a policy, or a forecast of start times on a log")

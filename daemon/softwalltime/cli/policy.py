@@ -100,8 +100,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     from softwalltime.reports.simulation_document import Advice, SimulationDocument
 
     output, site, source = options.output, options.site, options.recorded.source
-    if options.plan is not None:
-        require_folder(options.plan)
+    require_folder(options.plan)
     if output.form == "table":
         for name in ("safe", "balanced", "order"):
             output.paragraph(f"{name}: {PRESETS[name].summary}")

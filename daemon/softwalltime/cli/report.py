@@ -67,9 +67,8 @@ class ReportPageOptions:
             raise click.UsageError("--seeds needs at least two: a single schedule says nothing about a policy")
         if self.file == _PRINTED and self.output.form != "table":
             raise click.UsageError(f"--format {self.output.form} prints the summary: give the page a file with -o")
-        for written in (None if self.file == _PRINTED else self.file, self.plan):
-            if written is not None:
-                require_folder(written)
+        require_folder(None if self.file == _PRINTED else self.file)
+        require_folder(self.plan)
 
 
 @command("today, then each simulated setting")
@@ -94,9 +93,7 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
     from softwalltime.reports.report_figures import make_report
 
-    rename = None
-    if options.pseudonyms is not None:
-        rename = Pseudonyms(read_key(options.pseudonyms))
+    rename = None if options.pseudonyms is None else Pseudonyms(read_key(options.pseudonyms))
     workload, tally = options.recorded.workload(options.site.walltimes, options.limit)
     analysis, named = _analysis(options, tally.machine), rename or (lambda kind, name: name)
     report = make_report(workload, analysis, named, progress_bar)

@@ -52,5 +52,4 @@ class TuneOptions:
         """
         if self.order and (self.listed or not self.simulated_jobs):
             raise UsageError("--order simulates orders: omit --predictors, --predictor and --simulated-jobs 0")
-        if self.plan is not None:
-            require_folder(self.plan)
+        require_folder(self.plan)

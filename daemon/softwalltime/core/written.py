@@ -82,10 +82,10 @@ def temporary_folder(parent: Path | None, prefix: str) -> tempfile.TemporaryDire
         raise SourceError(f"{parent}: cannot be written: {error.strerror}") from error
 
 
-def require_folder(file: Path) -> None:
-    """Raise an error if the file's folder is not writable, before minutes of work.
+def require_folder(file: Path | None) -> None:
+    """Raise an error if the file's folder is not writable, before minutes of work; ``None``: no file is written.
 
     :raises SourceError: names the file.
     """
-    if not os.access(file.parent, os.W_OK):
+    if file is not None and not os.access(file.parent, os.W_OK):
         raise SourceError(f"{file}: cannot be written: the folder does not exist or is not writable")
