@@ -27,7 +27,7 @@ from softwalltime.core.garbage import rare_collections
 from softwalltime.core.written import require_folder, write_text
 
 if TYPE_CHECKING:
-    from softwalltime.reports.report_figures import ReportDocument, ReportOptions
+    from softwalltime.reports.report_figures import ReportDocument
 
 _PRINTED = Path("-")
 
@@ -91,12 +91,17 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     options.check()
     from softwalltime.reports import page
     from softwalltime.reports.pseudonyms import Pseudonyms, read_key
-    from softwalltime.reports.report_figures import make_report
+    from softwalltime.reports.report_figures import ReportOptions, make_report
+    from softwalltime.reports.simulation import SimulationOptions
 
     rename = None if options.pseudonyms is None else Pseudonyms(read_key(options.pseudonyms))
     workload, tally = options.recorded.workload(options.site.walltimes, options.limit)
-    analysis, named = _analysis(options, tally.machine), rename or (lambda kind, name: name)
-    report = make_report(workload, analysis, named, progress_bar)
+    simulation = SimulationOptions(
+        options.site.baseline(options.minimum), options.site.processors or tally.machine or None, options.seeds,
+        0 if options.no_simulation else options.simulated_jobs, options.processes,
+    )  # fmt: skip
+    analysis = ReportOptions(options.predictors.specs, options.limits.shares, options.minimum, simulation)
+    report = make_report(workload, analysis, rename or (lambda kind, name: name), progress_bar)
     # A folder name may identify a user.
     shown = () if rename else options.recorded.sources
     selected = str(options.recorded.selection.renamed(rename) if rename else options.recorded.selection)
@@ -117,18 +122,3 @@ def report(options: ReportPageOptions) -> Result["ReportDocument"]:
     write = partial(write_plan, file=options.plan, found=found, simulated=simulated, err=printed)
     document = replace(report.document, page=str(options.file), selection=selected or None)
     return Result(document, summary, 1 if tally.broken else 0, problems(tally), then=write)
-
-
-def _analysis(options: ReportPageOptions, machine: int) -> "ReportOptions":
-    """Return what the report is to measure.
-
-    :param machine: processors, as a trace says; 0: it does not.
-    """
-    from softwalltime.reports.report_figures import ReportOptions
-    from softwalltime.reports.simulation import SimulationOptions
-
-    simulation = SimulationOptions(
-        options.site.baseline(options.minimum), options.site.processors or machine or None, options.seeds,
-        0 if options.no_simulation else options.simulated_jobs, options.processes,
-    )  # fmt: skip
-    return ReportOptions(options.predictors.specs, options.limits.shares, options.minimum, simulation)
