@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from softwalltime.core.sched_config import lines_of, members, switches, values_of
 from softwalltime.deployment import probes, sched_config
-from softwalltime.deployment.qmgr import PbsError, Qmgr, QmgrObject
+from softwalltime.deployment.qmgr import Qmgr, QmgrObject
 
 Place = Literal["server", "resource", "switch", "member"]
 """Place of a change: server attribute, custom resource, or switch or list in a sched_config."""
@@ -193,20 +193,16 @@ def read_settings(pbs: Qmgr) -> PbsSettings:
             name: {key: value for key in ("type", "flag") if (value := resource.get(key))}
             for (_, name), resource in pbs.objects("resource").items()
         },
-        sched_configs(pbs),
+        _sched_configs(pbs.home, schedulers.values()),
         schedulers,
         frozenset(name for name in _NEWER if not pbs.knows(name)),
     )
 
 
-def sched_configs(pbs: Qmgr) -> dict[str, str | None]:
+def _sched_configs(home: Path, schedulers: Iterable[QmgrObject]) -> dict[str, str | None]:
     """Return the sched_config of each scheduler, ``None`` where it cannot be read."""
-    try:
-        folders = [thing.get("sched_priv") for (kind, _), thing in pbs.objects("sched").items() if kind == "sched"]
-    except PbsError:
-        folders = []
-    usual = pbs.home / "sched_priv"
-    named = [Path(folder) for folder in folders if folder] or [usual]
+    usual = home / "sched_priv"
+    named = [Path(folder) for scheduler in schedulers if (folder := scheduler.get("sched_priv"))] or [usual]
     found = {str(folder / "sched_config"): probes.read_text(folder / "sched_config") for folder in named}
     # After PBS_HOME was moved, the server still names the old folder, but the scheduler reads the new one.
     if len(found) == 1 and None in found.values() and (text := probes.read_text(usual / "sched_config")) is not None:
