@@ -17,8 +17,6 @@ CORRECTION_WINDOW_S: Final = 600
 """Seconds in which PBS may correct a new promise: it runs a cycle at least every 10 minutes."""
 WITHDRAWN_AFTER_S: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
-_MAX_NCPUS: Final = 2**31
-"""More processors than the store can count."""
 
 
 class PromiseLedger:
@@ -93,8 +91,7 @@ class PromiseLedger:
         if known is None:
             if job.promised not in (None, stale) and job.promised > now and is_foreseen(job.promised, now):
                 of = job.submission
-                ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
-                made = Promise(job.job_id, now, job.promised, job.promised, queue=of.queue, ncpus=ncpus)
+                made = Promise(job.job_id, now, job.promised, job.promised, queue=of.queue, ncpus=of.ncpus)
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):
