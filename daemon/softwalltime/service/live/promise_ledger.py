@@ -17,6 +17,8 @@ CORRECTION_WINDOW_S: Final = 600
 """Seconds in which PBS may correct a new promise: it runs a cycle at least every 10 minutes."""
 WITHDRAWN_AFTER_S: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
+_MAX_NCPUS: Final = 2**31
+"""More processors than the store can count."""
 
 
 class PromiseLedger:
@@ -91,7 +93,8 @@ class PromiseLedger:
         if known is None:
             if job.promised not in (None, stale) and job.promised > now and is_foreseen(job.promised, now):
                 of = job.submission
-                made = Promise(job.job_id, now, job.promised, job.promised, queue=of.queue, ncpus=of.ncpus)
+                ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
+                made = Promise(job.job_id, now, job.promised, job.promised, queue=of.queue, ncpus=ncpus)
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):
