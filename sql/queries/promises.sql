@@ -10,7 +10,7 @@ WHERE job_id = :job_id AND server = :server AND outcome = 'open' AND promised_at
 INSERT INTO softwalltime.promises AS known (
     job_id, server, promised_at, first_start, last_start, start_time, ncpus, queue, outcome
 )
-VALUES (:job_id, :server, :promised_at, :first_start, :last_start, :start_time, :ncpus, :queue, :outcome)
+VALUES (:job_id, :server, :promised_at, :first, :last, :started, :ncpus, :queue, :outcome)
 ON CONFLICT (job_id, server, promised_at) DO UPDATE
 SET
     first_start = excluded.first_start, last_start = excluded.last_start, start_time = excluded.start_time,
@@ -25,7 +25,7 @@ WHERE outcome IN ('kept', 'late') AND start_time >= :since;
 
 -- name: open_promises
 -- Return the open promises of a server; of all servers if its name is empty.
-SELECT job_id, promised_at, first_start, last_start, queue, ncpus
+SELECT job_id, promised_at, first_start AS first, last_start AS last, queue, ncpus
 FROM softwalltime.promises
 WHERE outcome = 'open' AND (server = :server OR :server = '')
 ORDER BY promised_at, job_id;
@@ -41,7 +41,7 @@ ORDER BY job.start_time, job.job_id;
 -- name: store_latest_start
 -- Insert or replace the latest start of a waiting job.
 INSERT INTO softwalltime.latest_starts (set_at, latest_start, server, job_id, terms)
-VALUES (:set_at, :latest_start, :server, :job_id, :terms)
+VALUES (:set_at, :latest, :server, :job_id, :terms)
 ON CONFLICT (job_id, server) DO UPDATE
 SET set_at = excluded.set_at, latest_start = excluded.latest_start, terms = excluded.terms;
 
@@ -59,7 +59,7 @@ ORDER BY set_at, job_id;
 -- name: store_live_state
 -- Append a state of the guard.
 INSERT INTO softwalltime.live_states (server, changed_at, late_job)
-VALUES (:server, :changed_at, :late_job);
+VALUES (:server, :at, :late_job);
 
 -- name: last_live_states
 -- Return the late job of the newest state of each server.

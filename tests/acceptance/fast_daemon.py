@@ -4,7 +4,7 @@
 """
 
 from softwalltime.cli import main
-from softwalltime.predict.policy import promise_ledger
+from softwalltime.service.live import promise_ledger
 
 UNIT = 120
 """Seconds of the simulation for a second of the server: minutes stand for hours, and a preset is simulated as it is."""

@@ -172,10 +172,10 @@ def measure(engine: Engine) -> None:
             for _ in range(TIMES):
                 begin = processor_seconds(process)
                 # Every row and column is made, and none is sent.
-                connection.execute(text(f"SELECT count(each) FROM softwalltime.{view.name} AS each"))
+                connection.execute(text(f"SELECT count(each) FROM softwalltime.{view} AS each"))
                 times.append(processor_seconds(process) - begin)
-            count = connection.execute(text(f"SELECT count(*) FROM softwalltime.{view.name}")).scalar_one()
-            rows.append([view.name, f"{median(times) * 1000:.0f} ms", f"{count:,}"])
+            count = connection.execute(text(f"SELECT count(*) FROM softwalltime.{view}")).scalar_one()
+            rows.append([view, f"{median(times) * 1000:.0f} ms", f"{count:,}"])
         sizes = connection.execute(
             text("""
                 SELECT sum(pg_total_relation_size(oid)) FILTER (WHERE relname LIKE 'daily%'),

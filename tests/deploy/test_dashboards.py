@@ -185,9 +185,7 @@ def test_tables_fit_on_a_screen(panel: dict[str, Any], filled: Engine) -> None:
 
 def test_the_dashboard_shows_every_view_without_user_names() -> None:
     shown = set(re.findall(r"softwalltime\.(\w+)", " ".join(QUERIES.values())))
-    anonymous = {view.name for view in views()} - {
-        view.name.removesuffix("_anonymous") for view in views() if view.name.endswith("_anonymous")
-    }
+    anonymous = views().keys() - {view.removesuffix("_anonymous") for view in views() if view.endswith("_anonymous")}
     # Views for users' own queries: finer than a panel, or the same data in another form.
     assert anonymous - shown == {
         "scores_anonymous", "scores_by_user_anonymous", "scores_by_predictor", "hook_latency",
@@ -233,7 +231,7 @@ def readable(engine: Engine, role: str) -> set[str]:
 
 @pytest.mark.postgres
 def test_the_monitoring_roles_read_the_views_and_nothing_else(filled: Engine, role: None) -> None:
-    all_views = {view.name for view in views()}
+    all_views = views().keys()
     anonymous = {view.removesuffix("_anonymous") for view in all_views if view.endswith("_anonymous")}
     assert readable(filled, "softwalltime_monitor") == all_views
     assert readable(filled, "softwalltime_monitor_anonymous") == all_views - anonymous
@@ -254,4 +252,4 @@ def test_an_upgrade_grants_recreated_views_again(filled: Engine, role: None) -> 
         connection.exec_driver_sql("CREATE VIEW softwalltime.drift AS SELECT 1 AS other")
     upgrade(filled)
     assert check(filled) == []
-    assert readable(filled, "softwalltime_monitor") == {view.name for view in views()}
+    assert readable(filled, "softwalltime_monitor") == views().keys()

@@ -48,7 +48,7 @@ def assert_as_the_log(engine: Engine, folder: Path, *, but_current: bool = False
     read = {(job.submission.job_id, job.start): job for job in read_jobs(log_files(folder), Tally())}
     assert read == {(job.submission.job_id, job.start): job for job in jobs}
     assert_same(interrupted(engine), Counter(dict.fromkeys(state.interrupted, 1)))
-    places = Counter((line.path, line.offset) for line in malformed)
+    places = Counter((line.path, line.byte_offset) for line in malformed)
     assert set(places.values()) <= {1}
     assert len(malformed) == state.malformed_lines
     assert {line.line for line in malformed} == state.malformed

@@ -1,7 +1,6 @@
 """Jobs are stored unchanged and once, for any writers and any order."""
 
 import os
-import pickle
 import random
 import re
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from softwalltime.cli import run
 from softwalltime.core.errors import StoreError
 from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.store import connections
-from softwalltime.store.completed_jobs import UnstorableJobError, read_jobs
+from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.connections import connect
 from softwalltime.store.encoding import storable_text
 from softwalltime.store.migrations import check
@@ -47,12 +46,6 @@ _jobs = st.builds(
 
 def _stored(connection: Connection) -> list[CompletedJob]:
     return list(read_jobs(connection))
-
-
-def _with(job: CompletedJob, field: str, value: object) -> CompletedJob:
-    if hasattr(job, field):
-        return replace(job, **{field: value})
-    return replace(job, submission=replace(job.submission, **{field: value}))
 
 
 def _numbered(count: int) -> list[CompletedJob]:
@@ -134,34 +127,10 @@ def test_texts_that_postgresql_cannot_hold_are_written_out(connection: Connectio
     assert stored.submission.account == "\\udce9\tx"
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [("runtime", 2**63), ("walltime", -(2**63) - 1), ("ncpus", 2**31), ("exit_status", -(2**31) - 1)],
-)
-def test_a_number_beyond_its_column_is_a_store_error_and_nothing_is_stored(
-    connection: Connection, field: str, value: int
-) -> None:
-    jobs = _numbered(2500)
-    jobs[2000] = _with(job(job_id="77[3].srv"), field, value)
-    with pytest.raises(StoreError, match=r"^a job cannot be stored: .* line 2001, column "):
-        add_jobs(connection, jobs)
-    assert count_jobs(connection) == 0
-    # The transaction continues.
-    del jobs[2000]
-    assert add_jobs(connection, jobs) == len(jobs)
-
-
-@pytest.mark.parametrize("field", ["job_id", "server", "user", "project"])
-def test_a_name_too_long_for_an_index_is_refused_and_one_that_just_fits_is_not(
-    connection: Connection, field: str
-) -> None:
+def test_the_longest_names_of_a_record_fit_into_the_indexes(connection: Connection) -> None:
     # Four bytes each, and nothing that PostgreSQL could compress.
-    name = "".join(random.Random(1).choices([chr(code) for code in range(0x10000, 0x1FFFF)], k=301))
-    bad = _with(job(), field, name)
-    with pytest.raises(UnstorableJobError, match=f"its {'user_name' if field == 'user' else field} ") as caught:
-        add_jobs(connection, [*_numbered(10), bad])
-    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
-    good = replace(job(user=name[1:], project=name[:-1], job_id=name[1:]), server=name[:-1])
+    name = "".join(random.Random(1).choices([chr(code) for code in range(0x10000, 0x1FFFF)], k=300))
+    good = replace(job(user=name, project=name[::-1], job_id=name), server=name[::-1])
     assert add_jobs(connection, [*_numbered(10), good]) == 11
     assert _stored(connection)[0] == good
 

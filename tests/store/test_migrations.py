@@ -1,5 +1,6 @@
 """The migrations create the tables of the code, for any role and when repeated."""
 
+import re
 from collections.abc import Iterator
 from threading import Thread
 
@@ -15,6 +16,7 @@ from softwalltime.store.connections import connect
 from softwalltime.store.definitions import functions
 from softwalltime.store.migrations import check, current, downgrade, head, require_head, upgrade
 from softwalltime.store.opening import open_engine, open_store
+from softwalltime.store.queries import named
 from softwalltime.store.tables import SCHEMA, metadata
 from tests.store.stored import count_jobs
 
@@ -264,12 +266,11 @@ def test_a_store_by_its_dsn_is_migrated_only_when_asked(empty_database: str) -> 
 
 
 def test_every_function_is_described() -> None:
-    ours = list(functions())
-    assert len({function.name for function in ours}) == len(ours) >= 8
-    for function in ours:
-        assert function.signature.startswith(f"softwalltime.{function.name}(")
+    assert len([*named("functions")]) == len(functions()) >= 8
+    for name, statements in functions().items():
+        assert len(re.findall(rf"COMMENT ON FUNCTION\s+softwalltime\.{name}\(", statements)) == 1
         # Between the name and the statement, what it does.
-        assert function.statements.strip().startswith("-- ")
+        assert statements.strip().startswith("-- ")
 
 
 def test_a_role_without_privileges_gets_an_error_with_advice(engine: Engine) -> None:

@@ -121,7 +121,7 @@ def _print_malformed(settings: "Settings", server: str | None) -> None:
         dropped = dropped_malformed(connection, server=server)
     for line in stored:
         field = f"{line.field}: " if line.field else ""
-        where = f"{printable(line.path)}:{line.line_number}: byte {line.offset}"
+        where = f"{printable(line.path)}:{line.line_number}: byte {line.byte_offset}"
         text = line.line.decode("utf-8", "backslashreplace")[:MAX_LINE_CHARS]
         click.echo(f"{where}: {field}{line.reason}: {printable(text)}")
     click.echo(f"{len(stored):,} malformed lines are kept, {dropped:,} older ones were dropped", err=True)

@@ -14,7 +14,7 @@ from softwalltime.core.errors import StoreError
 from softwalltime.core.formatting import duration, number, percent, printable, walltime
 from softwalltime.core.text_table import Cell, TextColumn, TextTable, sentence_column, time_cell
 from softwalltime.store.connections import StatementMonitor, connect
-from softwalltime.store.staff_rows import read_staff
+from softwalltime.store.queries import query
 
 MAX_ROWS = 20
 """Maximum waiting jobs, and decisions, on the page."""
@@ -77,7 +77,11 @@ def staff_sections(dsn: str | None, now: int) -> Iterator[Section]:
     engine = connect(dsn, StatementMonitor(STATEMENT_TIMEOUT_S))
     try:
         with engine.connect() as connection:
-            logs, promises, waiting, decisions = read_staff(connection, now, MAX_ROWS)
+            values = {"now": now, "most": MAX_ROWS}
+            logs, promises, waiting, decisions = (
+                connection.execute(query(name), values).all()
+                for name in ("staff_logs", "staff_promises", "staff_waiting", "staff_decisions")
+            )
     finally:
         engine.dispose()
     columns: Columns = {

@@ -4,16 +4,13 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from softwalltime.core.promises import Outcome, Promise
-from softwalltime.predict.policy.promise_ledger import HELD, LatestStarts, PromiseLedger, QueuedJob, terms_of
 from softwalltime.predict.policy.site import SitePolicy
 from softwalltime.service.live.alters import KeptPlaces
 from softwalltime.service.live.live_options import LiveOptions
+from softwalltime.service.live.promise_ledger import HELD, LatestStarts, PromiseLedger, terms_of
 from softwalltime.service.live.watch import ServerJob
 from softwalltime.service.promise_store import PromiseStore
 from softwalltime.store.promises import GuardState, host_of
-
-_MAX_NCPUS = 2**31
-"""More processors than the store can count."""
 
 Plan = Callable[[Mapping[str, int], Collection[str]], Mapping[str, int]]
 """Plans jobs in order of arrival: (arrivals of known jobs, ids of jobs to plan) to planned starts, epoch seconds."""
@@ -54,7 +51,7 @@ class PromiseWatch:
         :raises IflError: if ``plan`` does.
         """
         self._places.look(jobs, now, cycle)
-        queued = [_queued(job) for job in jobs if job.waits or job.runs]
+        queued = [job for job in jobs if job.waits or job.runs]
         if not self._server and queued:
             self._server = host_of(queued[0].job_id)
         self._restore()
@@ -122,10 +119,3 @@ class PromiseWatch:
         latest = self._latest.take_changes()
         if changed or state is not None or latest:
             self.store.changes.append((changed, state, latest))
-
-
-def _queued(job: ServerJob) -> QueuedJob:
-    # The promise of an array is met when its first subjob starts.
-    of = job.submission
-    ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
-    return QueuedJob(job.job_id, job.state == "Q", job.promised, job.started, of.queue, ncpus, of)

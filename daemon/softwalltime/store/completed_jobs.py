@@ -1,15 +1,14 @@
 """Write completed jobs and interrupted runs to the store; read completed jobs."""
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import count, product
-from typing import Any, NamedTuple, Self
+from itertools import count
+from typing import Any, NamedTuple
 
 import psycopg
 import sqlalchemy as sa
 from psycopg import sql
 from sqlalchemy.dialects.postgresql import insert
 
-from softwalltime.core.errors import StoreError
 from softwalltime.core.jobs import FIELDS, CompletedJob, Submission, Values, job_of, values_of, whole_array
 from softwalltime.core.states import state_of
 from softwalltime.store.connections import blockers_named, driver_connection, lock
@@ -58,9 +57,8 @@ _WRITTEN = (*(_columns[field.column] for field in FIELDS if field.name != "scrip
 _NAMES = [column.name for column in _WRITTEN]
 _LINE = "\t".join(["%s"] * len(_WRITTEN)) + "\n"
 
-# Indices in the values of a job.
-_PLACES = [field.column for field in FIELDS]
-_NAMED = tuple(map(_PLACES.index, ("server", "job_id", "user_name", "project")))
+_COLUMNS = [field.column for field in FIELDS]
+"""Columns of the values of a job."""
 
 # Temporary staging table, from which only unknown jobs are inserted.
 _incoming = sa.Table(
@@ -69,21 +67,6 @@ _incoming = sa.Table(
     *(sa.Column(column.name, column.type) for column in _WRITTEN),
     prefixes=["TEMPORARY"],
 )
-
-
-class UnstorableJobError(StoreError):
-    """PostgreSQL cannot store column ``field`` of ``job``."""
-
-    def __init__(self, job: CompletedJob, field: str) -> None:
-        super().__init__(
-            f"job {job.submission.job_id[:60]} of server {job.server[:60]} cannot be stored: its {field} is larger "
-            "than PostgreSQL can store; leave the job out"
-        )
-        self.job = job
-        self.field = field
-
-    def __reduce__(self) -> tuple[type[Self], tuple[CompletedJob, str]]:
-        return type(self), (self.job, self.field)
 
 
 class PreparedJobs(NamedTuple):
@@ -96,17 +79,10 @@ class PreparedJobs(NamedTuple):
 def prepare_jobs(jobs: Sequence[Values]) -> PreparedJobs:
     """Convert jobs for :func:`add_prepared_jobs`; needs no connection, so another process can do it.
 
-    :param jobs: the values of each.
-    :raises UnstorableJobError: if the name of a server, job, user or project has more than 300 characters.
+    :param jobs: the values of each, within the limits of :mod:`softwalltime.accounting.pbs_records`.
     """
     texts = CopyTexts()
-    text = "".join([_line(job, texts) for job in jobs])
-    if max(map(len, texts)) > MAX_NAME_CHARS:
-        for job, place in product(jobs, _NAMED):
-            # Measure the escaped text, which is longer.
-            if len(storable_text(job[place])) > MAX_NAME_CHARS:
-                raise UnstorableJobError(job_of(job), FIELDS[place].column)
-    return PreparedJobs(len(jobs), text)
+    return PreparedJobs(len(jobs), "".join([_line(job, texts) for job in jobs]))
 
 
 def add_prepared_jobs(connection: sa.Connection, prepared: Sequence[PreparedJobs]) -> int:
@@ -115,15 +91,10 @@ def add_prepared_jobs(connection: sa.Connection, prepared: Sequence[PreparedJobs
     Two records describe the same run of a job if server, job id (with array index) and start are equal; the first one
     is kept.  Call it with some thousands of jobs.  Other writers wait until the caller's transaction ends.
 
-    :raises StoreError: if PostgreSQL fails, or a number is beyond its column.
+    :raises StoreError: if PostgreSQL fails.
     """
     count = sum(jobs.number for jobs in prepared)
-    if not count:
-        return 0
-    try:
-        return _add(connection, count, [jobs.text for jobs in prepared])
-    except psycopg.errors.NumericValueOutOfRange as error:
-        raise StoreError(f"a job cannot be stored: {error.diag.message_primary} ({error.diag.context})") from error
+    return _add(connection, count, [jobs.text for jobs in prepared]) if count else 0
 
 
 def read_jobs(connection: sa.Connection) -> Iterator[CompletedJob]:
@@ -226,6 +197,6 @@ def _line(job: Values, texts: CopyTexts) -> str:
 
 
 def _interrupted(run: CompletedJob) -> dict[str, object]:
-    row = {**dict(zip(_PLACES, values_of(run), strict=True)), "state": run.state}
+    row = {**dict(zip(_COLUMNS, values_of(run), strict=True)), "state": run.state}
     row["start_time"] = NEVER_STARTED if run.start is None else run.start
     return storable_row({column.name: row[column.name] for column in interrupted_runs.columns})

@@ -7,10 +7,8 @@ PostgreSQL refuses to alter a table that a view reads.
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from functools import cache
-from itertools import starmap
-from typing import NamedTuple
 
 from psycopg import errors
 from sqlalchemy import Column, Connection, MetaData, Table
@@ -23,48 +21,35 @@ from softwalltime.store.queries import named, query
 from softwalltime.store.tables import SCHEMA
 
 _SIGNATURE = re.compile(r"COMMENT ON FUNCTION\s+(.*?)\s+IS\b", re.DOTALL)
+"""A function's name and parameter types, such as ``softwalltime.last2(text, bigint)``, in its COMMENT."""
 
 
-class Definition(NamedTuple):
-    """A function or a view: its name, and its CREATE and COMMENT statements."""
-
-    name: str
-    statements: str
-
-    @property
-    def signature(self) -> str:
-        """A function's name and parameter types, such as ``softwalltime.last2(text, bigint)``; its COMMENT has them."""
-        signature: str = _SIGNATURE.findall(self.statements)[0]
-        return signature
-
-
-def functions() -> Iterator[Definition]:
-    """Yield the functions of sql/functions, each with a COMMENT."""
-    yield from starmap(Definition, named("functions"))
+def functions() -> dict[str, str]:
+    """Return the CREATE and COMMENT statements of the functions of sql/functions, by name."""
+    return dict(named("functions"))
 
 
 def install_functions(connection: Connection) -> None:
     """Create or replace all functions, and drop functions with their names and other signatures."""
-    ours = list(functions())
-    for function in ours:
+    ours = functions()
+    for name, statements in ours.items():
         try:
             with connection.begin_nested():
-                run_script(connection, function.statements)
+                run_script(connection, statements)
         except errors.InvalidFunctionDefinition:
             # CREATE OR REPLACE refuses a changed result type or changed parameter names.
-            _drop_functions(connection, [function.name])
-            run_script(connection, function.statements)
-    _drop_functions(connection, [function.name for function in ours], but=[function.signature for function in ours])
+            _drop_functions(connection, [name])
+            run_script(connection, statements)
+    _drop_functions(connection, ours, but=_SIGNATURE.findall("".join(ours.values())))
 
 
 def remove_functions(connection: Connection) -> None:
-    _drop_functions(connection, [function.name for function in functions()])
+    _drop_functions(connection, functions())
 
 
 def installed_functions(connection: Connection) -> dict[str, str]:
     """Return the definitions of the functions in the database, by signature."""
-    names = [function.name for function in functions()]
-    rows = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": names})
+    rows = connection.execute(query("installed_functions"), {"schema": SCHEMA, "names": list(functions())})
     return {row.signature: row.definition for row in rows}
 
 
@@ -74,9 +59,9 @@ def _drop_functions(connection: Connection, names: Collection[str], but: Collect
         run_script(connection, f"DROP FUNCTION {signature}")
 
 
-def views() -> Iterator[Definition]:
-    """Yield the views of sql/views, in the order of the files and within them."""
-    yield from starmap(Definition, named("views"))
+def views() -> dict[str, str]:
+    """Return the CREATE and COMMENT statements of the views of sql/views, by name, in the order of their creation."""
+    return dict(named("views"))
 
 
 def install_views(connection: Connection) -> None:
@@ -85,10 +70,9 @@ def install_views(connection: Connection) -> None:
     If columns have changed, which CREATE OR REPLACE refuses, drop and create all views; only the privileges of the
     monitoring roles are restored.
     """
-    ours = {view.name for view in views()}
     try:
         with connection.begin_nested():
-            _drop_views(connection, installed_views(connection).keys() - ours)
+            _drop_views(connection, installed_views(connection).keys() - views())
             _create_views(connection)
     except (errors.InvalidTableDefinition, errors.DependentObjectsStillExist):
         remove_views(connection)
@@ -114,9 +98,9 @@ def _drop_views(connection: Connection, names: Iterable[str], how: str = "RESTRI
 def _create_views(connection: Connection) -> None:
     """Create the views; columns without a comment in the view's statements get the shared one, where it differs."""
     own: set[tuple[str, str]] = set()
-    for view in views():
-        run_script(connection, view.statements)
-        own.update(_OWN.findall(view.statements))
+    for statements in views().values():
+        run_script(connection, statements)
+        own.update(_OWN.findall(statements))
     for name, column, comment in connection.execute(query("view_columns"), {"schema": SCHEMA}).all():
         wanted = column_comments().get(column)
         if (name, column) not in own and wanted != comment:

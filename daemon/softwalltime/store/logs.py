@@ -1,7 +1,7 @@
 """Store the positions up to which accounting logs were read, and malformed lines."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from hashlib import sha256
 from typing import Any, Self
@@ -11,7 +11,7 @@ from sqlalchemy.dialects.postgresql import insert
 
 from softwalltime.core.errors import StoreError
 from softwalltime.store.connections import lock
-from softwalltime.store.encoding import storable_text
+from softwalltime.store.encoding import storable_row, storable_text
 from softwalltime.store.tables import log_positions, malformed_dropped, malformed_lines
 
 HEAD_BYTES = 4096
@@ -135,7 +135,7 @@ _malformed = malformed_lines.columns
 
 @dataclass(frozen=True, slots=True)
 class MalformedLine:
-    """A malformed line: its position (``offset`` in bytes, ``line_number`` from 1) and the reason.
+    """A malformed line: its position (``byte_offset``, and ``line_number`` from 1) and the reason.
 
     ``field`` is empty if the whole line is malformed.  The store sets ``seen_at``.
     """
@@ -143,7 +143,7 @@ class MalformedLine:
     server: str
     path: str
     line_number: int
-    offset: int
+    byte_offset: int
     reason: str
     field: str
     line: bytes
@@ -158,18 +158,9 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
     if not lines:
         return 0
     lock(connection)
-    rows = [
-        {
-            "server": storable_text(line.server),
-            "path": storable_text(line.path),
-            "line_number": line.line_number,
-            "byte_offset": line.offset,
-            "reason": storable_text(line.reason),
-            "field": storable_text(line.field),
-            "line": line.line[:LINE_BYTES],
-        }
-        for line in lines
-    ]
+    rows = [storable_row(asdict(line)) | {"line": line.line[:LINE_BYTES]} for line in lines]
+    for row in rows:
+        del row["seen_at"]
     statement = insert(malformed_lines).on_conflict_do_nothing().returning(_malformed.id)
     new = len(connection.execute(statement, rows).all())
     _drop_oldest(connection)
@@ -178,8 +169,7 @@ def record_malformed(connection: Connection, lines: Sequence[MalformedLine]) -> 
 
 def read_malformed(connection: Connection, *, server: str | None = None) -> list[MalformedLine]:
     """Return the stored lines of ``server``, or of all servers, the newest first."""
-    names = ("server", "path", "line_number", "byte_offset", "reason", "field", "line", "seen_at")
-    wanted = select(*(_malformed[name] for name in names)).order_by(_malformed.id.desc())
+    wanted = select(*(_malformed[field.name] for field in fields(MalformedLine))).order_by(_malformed.id.desc())
     if server is not None:
         wanted = wanted.where(_malformed.server == storable_text(server))
     return [MalformedLine(*row) for row in connection.execute(wanted)]

@@ -1,11 +1,12 @@
 """Store promised starts with their outcomes, latest starts, and the state of the guard."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from softwalltime.core.promises import LatestStart, Outcome, Promise
+from softwalltime.core.promises import LatestStart, Promise
 from softwalltime.store.encoding import storable_row, storable_text
 from softwalltime.store.queries import query
 
@@ -27,17 +28,9 @@ def store_promises(connection: Connection, server: str, promises: Sequence[Promi
     :param server: name of the PBS server; empty: the host part of each job id.
     """
     for promise in promises:
-        values = {
-            "job_id": storable_text(promise.job_id),
-            "server": storable_text(server or host_of(promise.job_id)),
-            "promised_at": promise.promised_at,
-            "first_start": promise.first,
-            "last_start": promise.last,
-            "start_time": promise.started,
-            "ncpus": promise.ncpus,
-            "queue": storable_text(promise.queue),
-            "outcome": promise.outcome.value,
-        }
+        values = storable_row(
+            {**asdict(promise), "server": server or host_of(promise.job_id), "outcome": promise.outcome.value}
+        )
         # A killed process may have left an earlier promise open.
         connection.execute(query("withdraw_earlier_promises"), values)
         connection.execute(query("store_promise"), values)
@@ -58,9 +51,7 @@ def open_promises(connection: Connection, server: str) -> Iterator[Promise]:
     :param server: name of the PBS server; empty: of all servers.
     """
     for row in connection.execute(query("open_promises"), {"server": server}):
-        yield Promise(
-            row.job_id, row.promised_at, row.first_start, row.last_start, Outcome.OPEN, None, row.queue, row.ncpus
-        )
+        yield Promise(**row._asdict())
 
 
 def starts_of(connection: Connection, server: str, jobs: Collection[str]) -> list[tuple[str, int]]:
@@ -78,12 +69,11 @@ def store_latest_starts(connection: Connection, server: str, starts: Mapping[str
     :param server: name of the PBS server; empty: the host part of each job id.
     """
     for job_id, start in starts.items():
-        key = {"job_id": storable_text(job_id), "server": storable_text(server or host_of(job_id))}
+        key = storable_row({"job_id": job_id, "server": server or host_of(job_id)})
         if start is None:
             connection.execute(query("delete_latest_start"), key)
         else:
-            values = {"set_at": start.set_at, "latest_start": start.latest, "terms": start.terms}
-            connection.execute(query("store_latest_start"), key | values)
+            connection.execute(query("store_latest_start"), storable_row(asdict(start)) | key)
 
 
 def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestStart]:
@@ -92,12 +82,11 @@ def known_latest_starts(connection: Connection, server: str) -> Iterator[LatestS
     :param server: name of the PBS server; empty: of all servers.
     """
     for row in connection.execute(query("latest_starts"), {"server": server}):
-        yield LatestStart(row.job_id, row.set_at, row.latest_start, row.terms)
+        yield LatestStart(*row)
 
 
 def store_state(connection: Connection, state: GuardState) -> None:
-    values = {"server": state.server, "changed_at": state.at, "late_job": state.late_job}
-    connection.execute(query("store_live_state"), storable_row(values))
+    connection.execute(query("store_live_state"), storable_row(state._asdict()))
 
 
 def last_late_jobs(connection: Connection) -> dict[str, str]:

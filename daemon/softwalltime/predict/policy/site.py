@@ -134,7 +134,7 @@ class JobPolicy(NamedTuple):
     after the start, and for the ordering value (``None``: none).  All may be ``walltime``; the first two may be
     ``keep``.  ``minimum`` is in seconds.  ``exclusive``: waiting jobs with exclusive placement are planned with their
     walltime.  ``guarded``: all waiting jobs are, because the top job is late
-    (:mod:`softwalltime.predict.policy.promise_ledger`).
+    (:mod:`softwalltime.service.live.promise_ledger`).
     """
 
     mode: Mode

@@ -1,22 +1,24 @@
 """Promises, and the guard that is on while the start first promised to a waiting job is past."""
 
+from dataclasses import replace
+
 from softwalltime.core.jobs import MAX_WALLTIME, Submission
 from softwalltime.core.promises import Outcome, Promise
-from softwalltime.predict.policy.promise_ledger import (
+from softwalltime.service.live.promise_ledger import (
     CORRECTION_WINDOW_S,
     DELETED_AFTER_S,
     WITHDRAWN_AFTER_S,
     PromiseLedger,
-    QueuedJob,
 )
+from softwalltime.service.live.watch import ServerJob
 
 
-def waits(job_id: str, promised: int | None = None) -> QueuedJob:
-    return QueuedJob(job_id, True, promised, None)
+def waits(job_id: str, promised: int | None = None, walltime: int = 60) -> ServerJob:
+    return ServerJob(Submission(job_id, "alice", 0, walltime, queue="q", ncpus=7), "Q", None, None, promised)
 
 
-def runs(job_id: str, started: int | None) -> QueuedJob:
-    return QueuedJob(job_id, False, None, started)
+def runs(job_id: str, started: int | None) -> ServerJob:
+    return replace(waits(job_id), state="R", started=started)
 
 
 def outcomes(changed: list[Promise]) -> list[tuple[str, Outcome, int]]:
@@ -70,15 +72,11 @@ def test_a_promise_that_is_not_renewed_is_withdrawn_and_the_guard_goes_off() -> 
 
 def test_an_altered_job_loses_its_promise_and_the_estimate_from_before_is_none() -> None:
     """Otherwise a user could alter a promised job into one that cannot start for a day, and the guard would be on."""
-
-    def altered(promised: int, walltime: int) -> QueuedJob:
-        return waits("1", promised)._replace(submission=Submission("1", "alice", 0, walltime))
-
     ledger = PromiseLedger()
-    ledger.look([altered(1000, 60)], now=0)
-    assert [each.outcome for each in ledger.look([altered(1000, 7200)], now=100)] == [Outcome.WITHDRAWN]
-    assert not ledger.look([altered(1000, 7200)], now=200), "PBS keeps the estimate of an altered job"
-    assert [each.first for each in ledger.look([altered(90_000, 7200)], now=300)] == [90_000]
+    ledger.look([waits("1", 1000, 60)], now=0)
+    assert [each.outcome for each in ledger.look([waits("1", 1000, 7200)], now=100)] == [Outcome.WITHDRAWN]
+    assert not ledger.look([waits("1", 1000, 7200)], now=200), "PBS keeps the estimate of an altered job"
+    assert [each.first for each in ledger.look([waits("1", 90_000, 7200)], now=300)] == [90_000]
     assert ledger.late_job(10_000, 3600) == ""
 
 
@@ -137,13 +135,13 @@ def test_the_guard_is_on_for_the_job_that_is_late_for_longest_until_it_starts() 
 def test_a_promise_expires_after_two_hours_and_a_lost_job_after_a_day() -> None:
     ledger = PromiseLedger()
     ledger.look([waits("stays", 1000), waits("goes", 1000)], now=0)
-    assert len(ledger) == 2
+    assert len(ledger.waiting) == 2
     assert not ledger.look([waits("stays", 1000)], now=8200)
     assert outcomes(ledger.look([waits("stays", 1000)], now=8201)) == [("stays", Outcome.WITHDRAWN, 0)]
-    assert len(ledger) == 1
+    assert (len(ledger.waiting), ledger.gone) == (0, {"goes"})
     assert not ledger.look([], now=8200 + 86400)
     assert outcomes(ledger.look([], now=8201 + 86400)) == [("goes", Outcome.WITHDRAWN, 0)]
-    assert len(ledger) == 0
+    assert not ledger.gone
 
 
 def test_a_start_at_the_second_of_the_promise_is_its_start() -> None:
@@ -165,7 +163,7 @@ def test_a_promise_for_this_very_second_is_past() -> None:
 
 def test_a_start_that_pbs_does_not_show_is_now() -> None:
     ledger = PromiseLedger()
-    ledger.look([QueuedJob("1", True, 1000, None, "q", 7)], now=500)
+    ledger.look([waits("1", 1000)], now=500)
     (started,) = ledger.look([runs("1", None)], now=900)
     assert (started.started, started.queue, started.ncpus, started.promised_at) == (900, "q", 7, 500)
 

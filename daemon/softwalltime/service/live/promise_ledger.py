@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final
 
 from softwalltime.core.jobs import Submission
 from softwalltime.core.promises import LatestStart, Outcome, Promise, is_foreseen
+from softwalltime.service.live.watch import QUEUED, ServerJob
 
 DELETED_AFTER_S: Final = 86400
 """Seconds after which a promised job that has left the queue without a known start counts as deleted."""
@@ -16,22 +17,8 @@ CORRECTION_WINDOW_S: Final = 600
 """Seconds in which PBS may correct a new promise: it runs a cycle at least every 10 minutes."""
 WITHDRAWN_AFTER_S: Final = 7200
 """Seconds after a promised start at which the promise counts as withdrawn if PBS has not renewed it."""
-
-
-class QueuedJob(NamedTuple):
-    """A job in one poll of the queue: ``promised`` and ``started`` in epoch seconds, ``None``: none.
-
-    ``waits``: whether it has never started; an array with started subjobs does not wait.  ``submission``: what was
-    promised a start; another one of the same job is an alter.
-    """
-
-    job_id: str
-    waits: bool
-    promised: int | None
-    started: int | None
-    queue: str = ""
-    ncpus: int | None = None
-    submission: Submission | None = None
+_MAX_NCPUS: Final = 2**31
+"""More processors than the store can count."""
 
 
 class PromiseLedger:
@@ -39,16 +26,13 @@ class PromiseLedger:
         self._open: dict[str, Promise] = {}
         self._gone: dict[str, int] = {}
         """Jobs that have left the queue (ended or deleted), with the time at which that was seen."""
-        self._last: dict[str, tuple[Submission | None, int | None]] = {}
+        self._last: dict[str, tuple[Submission, int | None]] = {}
         """Each job of the last poll, and the estimate from before its last alter, which PBS keeps."""
 
     def restore(self, promises: Iterable[Promise]) -> None:
         """Add promises of an earlier process; known jobs are not changed."""
         for promise in promises:
             self._open.setdefault(promise.job_id, promise)
-
-    def __len__(self) -> int:
-        return len(self._open)
 
     @property
     def gone(self) -> frozenset[str]:
@@ -69,7 +53,7 @@ class PromiseLedger:
         late = [(promise, job) for job, promise in self.waiting.items() if now > promise + seconds]
         return min(late)[1] if late else ""
 
-    def look(self, jobs: Iterable[QueuedJob], now: int) -> list[Promise]:
+    def look(self, jobs: Iterable[ServerJob], now: int) -> list[Promise]:
         """Update from the waiting and running jobs at ``now`` (epoch seconds); return the changed promises.
 
         A promise that is past when first seen is ignored: PBS keeps the estimates of former top jobs, also of requeued
@@ -96,9 +80,10 @@ class PromiseLedger:
                 changed.append(self._close(job_id, Outcome.WITHDRAWN))
         return changed
 
-    def _seen(self, job: QueuedJob, now: int, stale: int | None, *, altered: bool) -> Iterable[Promise]:
+    def _seen(self, job: ServerJob, now: int, stale: int | None, *, altered: bool) -> Iterable[Promise]:
         known = self._open.get(job.job_id)
-        if not job.waits:
+        # The promise of an array is met when its first subjob starts.
+        if job.state != QUEUED:
             if known is not None:
                 yield self._start(job.job_id, now if job.started is None else job.started)
             return
@@ -107,7 +92,9 @@ class PromiseLedger:
             known = None
         if known is None:
             if job.promised not in (None, stale) and job.promised > now and is_foreseen(job.promised, now):
-                made = Promise(job.job_id, now, job.promised, job.promised, queue=job.queue, ncpus=job.ncpus)
+                of = job.submission
+                ncpus = of.ncpus if of.ncpus is not None and of.ncpus < _MAX_NCPUS else None
+                made = Promise(job.job_id, now, job.promised, job.promised, queue=of.queue, ncpus=ncpus)
                 self._open[job.job_id] = made
                 yield made
         elif job.promised not in (None, known.last):

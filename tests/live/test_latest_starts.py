@@ -6,7 +6,7 @@ import pytest
 
 from softwalltime.core.jobs import Submission
 from softwalltime.core.promises import LatestStart
-from softwalltime.predict.policy.promise_ledger import HELD, LatestStarts, terms_of
+from softwalltime.service.live.promise_ledger import HELD, LatestStarts, terms_of
 
 JOB = Submission("1.pbs1", "alice", 0, 3600, ncpus=4, queue="short", job_name="a")
 YEAR = 366 * 86400
