@@ -55,8 +55,7 @@ def scored_jobs(workload: Workload) -> Flags:
     if not len(workload.submitted):
         return workload.scored
     first, last = int(workload.submitted[0]), int(workload.submitted[-1])
-    scored: Flags = workload.scored & (workload.submitted >= first + min(LEFT_OUT_S, (last - first) // 2))
-    return scored
+    return workload.scored & (workload.submitted >= first + min(LEFT_OUT_S, (last - first) // 2))
 
 
 def ask_all(workload: Workload, entry: EntryProcess) -> AllAnswers:

@@ -35,8 +35,7 @@ def range_of(draws: Floats | Integers) -> Floats:
 
     :param draws: a row for each draw.
     """
-    ends: Floats = np.quantile(draws, RANGE, axis=0, method="weibull")
-    return ends
+    return np.quantile(draws, RANGE, axis=0, method="weibull")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +185,7 @@ class _Draws:
 
     def starts_of(self, ids: Iterable[str]) -> Integers:
         """Return the starts of these jobs."""
-        starts: Integers = self.starts[:, [self.column[job_id] for job_id in ids]]
-        return starts
+        return self.starts[:, [self.column[job_id] for job_id in ids]]
 
     def mean_wait(self, ids: Iterable[str]) -> Floats:
         columns = [self.column[job_id] for job_id in ids]

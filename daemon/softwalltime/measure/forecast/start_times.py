@@ -38,8 +38,7 @@ class StartForecast:
         """Return the quantiles :data:`LEVELS` of each job's start, one row per level; without drawn runs, the point."""
         if not len(self.sampled):
             return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
-        quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
-        return quantiles
+        return np.quantile(self.sampled, LEVELS, axis=0)
 
 
 def distributions_of(

@@ -331,8 +331,7 @@ class EasyBackfilling:
         needs = self._needs_array[jobs]
         # By size first: where few processors are free, few jobs are left.
         small = (needs <= free).nonzero()[0]
-        harmless: Integers = small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
-        return harmless
+        return small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
 
 
 class InOrder:
