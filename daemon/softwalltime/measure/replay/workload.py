@@ -130,11 +130,6 @@ class Workload:
         return self.jobs.numbers("runtime")
 
     @cached_property
-    def shrink_to_fit(self) -> Flags:
-        least = self.jobs.numbers("min_walltime")
-        return np.not_equal(least, -1)
-
-    @cached_property
     def scored(self) -> Flags:
         ran: Flags = (self.runtime > 0) | self._scoring.never_ran
         return ran & (self.walltime > 0) & self._in_period
@@ -210,7 +205,7 @@ class Workload:
         return {reason: int(jobs.sum()) for reason, jobs in reasons if jobs.any()}
 
 
-_ARRAYS = ("submitted", "source_order", "ended", "started", "teaches", "walltime", "runtime", "shrink_to_fit", "scored")
+_ARRAYS = ("submitted", "source_order", "ended", "started", "teaches", "walltime", "runtime", "scored")
 
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:
