@@ -15,8 +15,7 @@ import numpy as np
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.benchmark.entry import LEVELS, EntryProcess, Happened, Question
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Flags, Integers, Workload
+from softwalltime.measure.replay.workload import Flags, Integers, Workload, event_of
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 LEFT_OUT_S = 30 * 86400

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.measure.replay.event_stream import EventStream, Stride
 from softwalltime.measure.replay.pass_events import Ask, pass_events
-from softwalltime.measure.replay.workload import Recorded, Workload
+from softwalltime.measure.replay.workload import EventStream, Recorded, Stride, Workload
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.decide import decide

@@ -7,8 +7,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.measure.replay.event_stream import Stride, event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Stride, Workload, event_of
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.base import Predictor
 
