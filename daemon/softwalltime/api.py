@@ -29,9 +29,8 @@ from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Scores, score
 from softwalltime.measure.replay.checked_predictor import checked
-from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.fast_replay import drive, predicted_quantiles
 from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-from softwalltime.measure.replay.pass_events import predicted_quantiles
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Scoring, Workload
 from softwalltime.measure.simulation import engine
