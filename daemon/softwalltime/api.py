@@ -35,9 +35,9 @@ from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Scoring, Workload
 from softwalltime.measure.simulation import engine
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
+from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import KEEP, WALLTIME

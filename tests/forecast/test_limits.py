@@ -16,7 +16,7 @@ from softwalltime.measure.forecast.snapshot import (
     ServerSnapshot,
     VnodeState,
 )
-from softwalltime.measure.simulation.run_limits import ResourceRequest, request_of
+from softwalltime.measure.simulation.resources import ResourceRequest, request_of
 from tests.forecast.states import NOW, recorded, running, server, waiting
 
 GENERIC = "[u:PBS_GENERIC=1]"

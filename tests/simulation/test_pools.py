@@ -10,9 +10,8 @@ from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, check, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
-from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.resources import RunLimit, Vnodes, jobs_on
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import Vnodes, jobs_on
 from tests.samples import job
 
 

@@ -121,8 +121,8 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
 
 def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) -> Result["SimulationDocument"]:
     """Simulate the policies on the jobs of the sources."""
+    from softwalltime.measure.simulation.resources import jobs_on
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
-    from softwalltime.measure.simulation.vnodes import jobs_on
     from softwalltime.reports.simulation_document import SimulationDocument
 
     jobs, tally = options.recorded.simulable(options.walltimes)

@@ -131,7 +131,7 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns
-        from softwalltime.measure.replay.sorted_runs import merged
+        from softwalltime.measure.replay.recorded_files import merged
 
         tally = Tally()
         with _opened(self.sources, self.settings) as (files, progress, stored):

@@ -27,8 +27,8 @@ from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
+from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.predict.policy.plan_file import Promised
 from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.columns import Booleans, Columns, Integers, make_columns

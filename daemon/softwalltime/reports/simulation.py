@@ -18,6 +18,7 @@ from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.runs import (
     Experiment,
     SimulationPlan,
@@ -27,7 +28,6 @@ from softwalltime.measure.simulation.runs import (
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.shaking import AS_SUBMITTED, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.columns import Rename
 from softwalltime.reports.likeness import Likeness, measure_likeness

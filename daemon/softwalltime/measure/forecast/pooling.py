@@ -13,8 +13,7 @@ from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation import pools
 from softwalltime.measure.simulation.pools import PoolTable, Shares, Window
-from softwalltime.measure.simulation.run_limits import ALL, GENERIC, JOBS, RunLimit
-from softwalltime.measure.simulation.vnodes import Vnodes, gets_whole, processors_taken
+from softwalltime.measure.simulation.resources import ALL, GENERIC, JOBS, RunLimit, Vnodes, gets_whole, processors_taken
 
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.

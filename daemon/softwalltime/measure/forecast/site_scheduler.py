@@ -12,7 +12,7 @@ from softwalltime.measure.simulation.fair_share import USAGE_NAMES
 from softwalltime.measure.simulation.formula import compiled, names_in
 from softwalltime.measure.simulation.orders import ALL_NAMES, FAIR_SHARE_NAMES, NAMES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.run_limits import ALL, RunLimit
+from softwalltime.measure.simulation.resources import ALL, RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings
 
 _ELIGIBLE_TIME = re.compile(r"\beligible_time\b")

@@ -18,10 +18,10 @@ from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import limited
+from softwalltime.measure.simulation.resources import processors_of_queues
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
 from softwalltime.measure.simulation.system_state import SystemState, named
-from softwalltime.measure.simulation.vnodes import processors_of_queues
 from softwalltime.predict.predictors.base import Predictor
 
 _STRIDE = 4096

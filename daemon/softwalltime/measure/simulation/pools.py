@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
-from softwalltime.measure.simulation.run_limits import RunLimit, amount, gpus, limits_of_job
+from softwalltime.measure.simulation.resources import (
+    RunLimit,
+    Vnodes,
+    amount,
+    gpus,
+    limits_of_job,
+    processors_of_queues,
+)
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
-from softwalltime.measure.simulation.vnodes import Vnodes, processors_of_queues
 
 MAX_POOLS = 64
 """Maximum number of pools for which it is remembered what each job takes of them."""

@@ -21,10 +21,10 @@ from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, dask_
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 
 Progress = Callable[[int], None]
 
