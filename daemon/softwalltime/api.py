@@ -35,7 +35,6 @@ from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Scoring, Workload
 from softwalltime.measure.simulation import engine
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
-from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.measure.workloads.synthetic import generate
@@ -235,7 +234,7 @@ def simulate(
     if changes:
         chosen = policy_of({**asdict(chosen), **changes}, "simulate", objects)
     engine.check(chosen, objects)
-    every = jobs_on(chosen.vnodes, jobs_of(_with_walltimes(jobs, walltime_from)))
+    every = jobs_of(_with_walltimes(jobs, walltime_from), vnodes=chosen.vnodes)
     size = processors or every.peak()
     fitting, refused = every.that_fit(size)
     own = {name: checked(predictor, name) for name, predictor in objects.items()}

@@ -10,7 +10,7 @@ from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, check, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
-from softwalltime.measure.simulation.resources import RunLimit, Vnodes, jobs_on
+from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job
 
@@ -97,7 +97,7 @@ def test_vnodes_of_queues(vnodes: tuple[Vnodes, ...], starts: list[int]) -> None
     ]
     policy = SchedulerPolicy(backfill="pbs", vnodes=vnodes, strict_ordering=False)
     check(policy)
-    assert simulate(jobs_on(vnodes, jobs_of(records)), 20, policy).start.tolist() == starts
+    assert simulate(jobs_of(records, vnodes=vnodes), 20, policy).start.tolist() == starts
 
 
 PLAIN, WHOLE = (Vnodes(4, 8),), (Vnodes(4, 8, "", "force_excl"), Vnodes(2, 6, "", "force_exclhost"))
@@ -127,10 +127,10 @@ def test_a_job_takes_whole_vnodes(
     vnodes: tuple[Vnodes, ...], request_: tuple[int, int | None, str, str], processors: int
 ) -> None:
     ncpus, nodect, select, place = request_
-    jobs = jobs_of([job(ncpus=ncpus, nodect=nodect, select=select, place=place, queue="q")])
-    found = jobs_on(vnodes, jobs)
+    records = [job(ncpus=ncpus, nodect=nodect, select=select, place=place, queue="q")]
+    found = jobs_of(records, vnodes=vnodes)
     assert (found.processors, found.requested.tolist()) == ((processors,), [ncpus])
-    assert jobs_on((), found) is found
+    assert jobs_of(records).processors == (ncpus,)
 
 
 def test_limits_do_not_suit_every_backfilling() -> None:

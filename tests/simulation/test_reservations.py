@@ -141,7 +141,7 @@ def test_a_profile_finds_the_first_time_that_fits(
     free: int, ends: list[tuple[int, int]], job_and_seconds: tuple[int, int], planned: list[tuple[int, int, int]]
 ) -> None:
     needs = (1, 2, 3, 4)
-    profile = Profile(0, free, sorted(ends), needs)
+    profile = Profile(0, free, sorted(ends), needs, np.array(needs))
     for other, start, seconds in planned:
         profile.occupy(other, start, start + seconds)
 
@@ -158,7 +158,7 @@ def test_a_profile_finds_the_first_time_that_fits(
         assert profile.fits(asked, time, seconds) == (time in fitting)
     for other, start, length in planned:
         profile.vacate(other, start, start + length)
-    untouched = Profile(0, free, sorted(ends), needs)
+    untouched = Profile(0, free, sorted(ends), needs, np.array(needs))
     assert [profile.earliest(each, 5) for each in range(4)] == [untouched.earliest(each, 5) for each in range(4)]
 
 

@@ -18,7 +18,6 @@ from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.resources import jobs_on
 from softwalltime.measure.simulation.runs import (
     Experiment,
     SimulationPlan,
@@ -189,7 +188,7 @@ def prepare(workload: Recorded, options: SimulationOptions) -> SimulationInput |
     newest = newest_jobs(workload, options.jobs, size, since, vnodes)
     if not newest.of:
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
-    jobs = jobs_on(vnodes, jobs_of(workload.chosen(newest.numbers), workload.teaching))
+    jobs = jobs_of(workload.chosen(newest.numbers), workload.teaching, vnodes=vnodes)
     jobs = replace(jobs, left_out=dict(+totals.left_out))
     return SimulationInput(
         jobs, newest.of, newest.refused, size, options.processors is None, newest.scored_share, workload.teaching, step

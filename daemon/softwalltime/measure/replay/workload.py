@@ -275,7 +275,7 @@ class EventStream:
             numbers = some["number"].tolist()
             if part is not None:
                 new = some["number"][some["kind"] == Kind.SUBMITTED]
-                present.update(zip(new.tolist(), part.jobs.take(np.searchsorted(part.numbers, new)), strict=True))
+                present.update(zip(new.tolist(), part.jobs.select(np.searchsorted(part.numbers, new)), strict=True))
             jobs = [present[number] for number in numbers]
             yield Stride(some["kind"].tolist(), numbers, jobs, some["time"].tolist(), some["teaches"].tolist())
             for number in some["number"][some["last"]].tolist():

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Literal, NamedTuple
 
@@ -14,7 +14,7 @@ from pydantic import Field
 from softwalltime.accounting.chunks import Chunks, chunks_of
 from softwalltime.core.jobs import DEFAULT_PROJECT, Submission
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
+from softwalltime.measure.replay.workload import Integers
 
 JOBS = ""
 """Resource name of limits on the number of jobs."""
@@ -162,8 +162,3 @@ def processors_on(vnodes: tuple[Vnodes, ...], records: JobColumns) -> Integers:
         return asked
     taken = (processors_taken(vnodes, *request) for request in records.rows(*REQUEST))
     return np.where(asked > 0, np.fromiter(taken, np.int64, len(records)), asked)
-
-
-def jobs_on(vnodes: tuple[Vnodes, ...], jobs: Jobs) -> Jobs:
-    """Return the jobs with the processors that they take on these vnodes (:func:`processors_on`)."""
-    return replace(jobs, processors=tuple(processors_on(vnodes, jobs.completed).tolist())) if vnodes else jobs

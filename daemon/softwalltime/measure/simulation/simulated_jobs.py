@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.simulation.resources import Vnodes, processors_on
 
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
@@ -91,9 +92,13 @@ class Jobs:
 
 
 def jobs_of(
-    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
-) -> Jobs:
-    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime."""
+    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False,
+    vnodes: tuple[Vnodes, ...] = (),
+) -> Jobs:  # fmt: skip
+    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime.
+
+    :param vnodes: of the machine, on which they take processors (:func:`.processors_on`).
+    """
     records = JobColumns.of(completed)
     which, left_out = simulable(records, limited_only=limited_only)
     records = records.select(which)
@@ -104,7 +109,7 @@ def jobs_of(
     return Jobs(
         records,
         tuple(eligible[order].tolist()),
-        tuple(records.numbers("ncpus").tolist()),
+        tuple(processors_on(vnodes, records).tolist()),
         tuple(np.where(walltime > 0, walltime, UNLIMITED_WALLTIME_S).tolist()),
         tuple(records.numbers("runtime").tolist()),
         tuple(records.teaching(teaching).tolist()),
