@@ -61,7 +61,7 @@ def expected_starts(
     """
     model = queue.model
     first = model.running
-    until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
+    until = [index for index, job_id in enumerate(queue.ids) if index >= first and job_id in jobs]
     if until:
         distributions = distributions_of(queue, learnt.runtimes, known)
         if learnt.correct is None and all(known.values.min() == known.values.max() for known in distributions):
