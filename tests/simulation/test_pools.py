@@ -45,7 +45,7 @@ def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
 )
 def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: SchedulerPolicy) -> None:
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
-    plain, pooled = (simulate(jobs, machine, policy) for machine in (64, Pools([64], shares, jobs.walltime)))
+    plain, pooled = simulate(jobs, 64, policy), Engine(jobs, Pools([64], shares, jobs.walltime), policy).run()
     assert np.array_equal(plain.start, pooled.start)
 
 
@@ -197,7 +197,7 @@ def test_the_cycle_of_pbs_with_one_top_job_decides_as_plain_easy_does(
     jobs: Jobs, order: str, key: Callable[[Jobs, int], float]
 ) -> None:
     some = jobs.that_fit(24)[0].chosen(range(500))
-    cycle = simulate(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill="pbs"))
+    cycle = Engine(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill="pbs")).run()
     assert cycle.start.tolist() == plain_easy(some, 64, 24, lambda job: key(some, job))
     free = simulate(some, 64, SchedulerPolicy(order=order))
     assert (cycle.start - free.start).mean() > 60, "the limit matters"
@@ -205,7 +205,7 @@ def test_the_cycle_of_pbs_with_one_top_job_decides_as_plain_easy_does(
 
 def test_no_user_ever_holds_more_than_the_limit(jobs: Jobs) -> None:
     some = jobs.that_fit(24)[0]
-    found = simulate(some, limited(some, 64, 24), SchedulerPolicy(backfill="pbs"))
+    found = Engine(some, limited(some, 64, 24), SchedulerPolicy(backfill="pbs")).run()
     users = list(some.completed.values("user"))
     held: Counter[str] = Counter()
     most = 0

@@ -151,7 +151,7 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+        from softwalltime.measure.replay.parquet import ParquetWorkload
         from softwalltime.measure.replay.recorded_files import machine_of_sorted
         from softwalltime.measure.replay.workload import Scoring, Workload
 

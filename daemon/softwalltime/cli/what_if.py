@@ -95,8 +95,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
 
 def _changed(options: WhatIfOptions, snapshot: "ServerSnapshot") -> "tuple[ServerSnapshot, dict[str, str]]":
     """Return the server with all changes except the order, and the text that describes each submitted job, by id."""
-    from softwalltime.measure.forecast.setting_changes import with_setting
-    from softwalltime.measure.forecast.vnode_changes import drained, removed, with_vnodes
+    from softwalltime.measure.forecast.server_changes import drained, removed, with_setting, with_vnodes
     from softwalltime.measure.forecast.what_if import new_jobs, with_holds
 
     steps: tuple[tuple[Callable[[ServerSnapshot, str], ServerSnapshot], Sequence[str]], ...] = (
@@ -125,7 +124,7 @@ def _changed(options: WhatIfOptions, snapshot: "ServerSnapshot") -> "tuple[Serve
 
 def _ordered(options: WhatIfOptions, snapshot: "ServerSnapshot", runtimes: "RuntimeModel") -> "ServerSnapshot":
     """Return the server with the order of the options, and what a new order reads."""
-    from softwalltime.measure.forecast.setting_changes import with_setting
+    from softwalltime.measure.forecast.server_changes import with_setting
     from softwalltime.measure.forecast.what_if import with_predictions
 
     formula = options.formula

@@ -202,16 +202,14 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
 
 
 def simulate(
-    jobs: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
+    jobs: Jobs, processors: int, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
     predictors: Mapping[str, Predictor] = MappingProxyType({}),
 ) -> ScheduleOutcome:  # fmt: skip
     """Schedule jobs that each fit the machine (:meth:`Jobs.that_fit`) under a policy.
 
-    :param machine: how many processors there are, or an empty machine.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
-    made = machine_of(jobs, machine, policy) if isinstance(machine, int) else machine
-    return Engine(jobs, made, policy, predictors).run(progress)
+    return Engine(jobs, machine_of(jobs, processors, policy), policy, predictors).run(progress)
 
 
 def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
