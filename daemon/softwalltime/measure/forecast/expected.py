@@ -8,13 +8,13 @@ from types import MappingProxyType
 import numpy as np
 
 from softwalltime.core.formatting import plural
-from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitForecast
+from softwalltime.measure.forecast.calibration import Corrections, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import LiveJob
-from softwalltime.measure.forecast.start_times import StartForecast, distributions_of, forecast, waits_for
-from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S
+from softwalltime.measure.forecast.start_times import POINT, StartForecast, distributions_of, forecast, waits_for
+from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +71,9 @@ def expected_starts(
         starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = unforeseeable(model, distributions, starts, until)
-        rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
-        raw: dict[int, WaitForecast] = {}
-        if runs:
-            # A run with medians frees no processor before the shortest median: too late if jobs end early.
-            rows[POINT] = np.median(starts.sampled, axis=0)
+        rows, raw = starts.quantiles(), dict[int, WaitForecast]()
         if runs and learnt.correct is not None:
-            raw = wait_forecasts(model, distributions, starts, until, learnt.waits)
+            raw = wait_forecasts(model, distributions, rows, until, learnt.waits)
             for index, wait in raw.items():
                 rows[:, index - first] = learnt.correct(wait).corrected(wait) + (model.now + wait.delay)
         foreseen = [index for index in until if index not in depending]
@@ -114,12 +110,14 @@ def unforeseeable(
 
 
 def wait_forecasts(
-    model: QueueModel, distributions: Sequence[RuntimeDistribution], starts: StartForecast, until: Sequence[int],
+    model: QueueModel, distributions: Sequence[RuntimeDistribution], quantiles: Floats, until: Sequence[int],
     waits: LikeWaits,
 ) -> dict[int, WaitForecast]:  # fmt: skip
-    """Return the uncalibrated forecasts of the waits of these jobs by position, of drawn runtimes among others.
+    """Return the uncalibrated forecasts of the waits of these jobs by position.
 
     The wait of a delayed job begins at its execution time.
+
+    :param quantiles: of the starts with drawn runtimes (:meth:`.StartForecast.quantiles`).
     """
     # The scheduler's default for jobs without a walltime is no estimate of the runtime.
     limits = [
@@ -127,15 +125,15 @@ def wait_forecasts(
         for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
     ]
     by_walltimes = model.run(limits, until).start
-    medians, ranges = np.median(starts.sampled, axis=0), starts.ranges()
     forecasts = {}
     for index in until:
         place, submitted = index - model.running, model.jobs.submitted[index]
         begin = max(model.now, submitted)
-        waited, expected = begin - submitted, float(medians[place]) - begin
+        waited = begin - submitted
+        low, lower, expected, upper, high = (quantiles[:, place] - begin).tolist()
         like = waits.expected(model.jobs.completed[index].submission, waited)
         forecasts[index] = WaitForecast(
             expected, float(by_walltimes[index]) - begin, expected if like is None else like,
-            tuple((ranges[:, place] - begin).tolist()), waited, begin - model.now,
+            (low, lower, upper, high), waited, begin - model.now,
         )  # fmt: skip
     return forecasts

@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import duration, plural
 from softwalltime.core.progress import ShowProgress, no_progress
-from softwalltime.measure.forecast.calibration import POINT
 from softwalltime.measure.forecast.expected import unforeseeable, wait_forecasts
 from softwalltime.measure.forecast.like_waits import LastWaits, LikeWaits
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import JudgedForecast, SelfCalibration
-from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.measure.forecast.start_times import POINT, forecast
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, starts_of
@@ -113,7 +112,7 @@ def judge(
         start_forecast = forecast(model, distributions, runs, next(seeds) if actual else 0, [position])
         if unforeseeable(model, distributions, start_forecast, [position]):
             continue
-        raw = wait_forecasts(model, distributions, start_forecast, [position], like)[position]
+        raw = wait_forecasts(model, distributions, start_forecast.quantiles(), [position], like)[position]
         low, lower, upper, high = raw.ranges
         known = tuple(max(int(schedule.duration[member]), 1) for member in members)
         bound = float(model.run(known, [position]).start[position]) - now

@@ -80,11 +80,6 @@ class CountedUsage:
             factor[nodes] = part[nodes] + (factor[parents] - part[nodes]) * self._share[nodes]
         return factor
 
-    def entity_node(self) -> Integers:
-        """Return the node of each entity."""
-        nodes: Integers = self.paths.max(axis=1, initial=0)
-        return nodes
-
 
 class _Tree:
     """Groups and entities as nodes, parents first.

@@ -184,7 +184,8 @@ class Formula(Order):
         }  # fmt: skip
         if by_usage:
             self.usage = CountedUsage(jobs, values, policy.fair_share or FairShareSettings())
-            self._node = self.usage.entity_node()[self.usage.leaf]
+            # An entity comes last in its path.
+            self._node = self.usage.paths.max(axis=1, initial=0)[self.usage.leaf]
 
     def priorities(self, waiting: Integers, now: int) -> Floats:
         names = self._names

@@ -58,12 +58,11 @@ class Jobs:
         """Processors that each job requests, or was allocated if the request is unknown."""
         return np.maximum(self.completed.numbers("ncpus"), 1).astype(np.float64)
 
-    def scored_share(self, processors: int | None = None) -> float:
-        """The share of the processor time that the scored jobs up to this size used as recorded; 1 without jobs."""
+    def scored_share(self) -> float:
+        """The share of the processor time that the scored jobs used as recorded; 1 without jobs."""
         # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
         used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
-        counted = self.scored if processors is None else self.scored & (np.array(self.processors) <= processors)
-        return float(used[counted].sum() / used.sum()) if len(self) else 1.0
+        return float(used[self.scored].sum() / used.sum()) if len(self) else 1.0
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
