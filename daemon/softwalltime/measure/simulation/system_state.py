@@ -62,7 +62,7 @@ class SystemState:
             self.order = self._places = PlacesFirst(self.order, count, policy.keep_promises)
         self.ranked: WaitingQueue | None = self.queue
         if self.order is not None:
-            self.ranked = RankedQueue() if self.order.fixed and self.order.usage is None else None
+            self.ranked = RankedQueue() if _has_fixed_ranks(self.order) else None
         self._usage = None if self.order is None else self.order.usage
 
     def resume(self, job: int, start: int, value: int, now: int) -> None:
@@ -175,6 +175,10 @@ class SystemState:
         """Return the first ``count`` of these waiting jobs, the highest priority first, ties by submission."""
         pieces = iter([jobs]) if self.order is None else best_first(jobs, self.order.priorities(jobs, now))
         return list(islice(chain.from_iterable(piece.tolist() for piece in pieces), count))
+
+
+def _has_fixed_ranks(order: Order) -> bool:
+    return order.fixed and order.usage is None
 
 
 def named(table: dict[str, T], name: str, what: str) -> T:
