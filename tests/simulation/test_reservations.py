@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.core.errors import OptionError, UsageError
-from softwalltime.measure.simulation.engine import check, simulate
+from softwalltime.measure.simulation.engine import Engine, check, simulate
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Processors, Profile
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -237,11 +237,11 @@ class OtherMachine:
 
 def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
     policy = SchedulerPolicy(backfill="pbs", depth=3, order="wfp", waiting="factor:0.5")
-    outcome = simulate(jobs, OtherMachine(64, jobs.processors), policy)
+    outcome = Engine(jobs, OtherMachine(64, jobs.processors), policy).run()
     assert np.array_equal(outcome.start, simulate(jobs, 64, policy).start)
 
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "conservative"])
 def test_disciplines_for_processors_only_refuse_another_machine(jobs: Jobs, backfill: str) -> None:
     with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
-        simulate(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))
+        Engine(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))
