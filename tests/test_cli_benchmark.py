@@ -20,9 +20,8 @@ from softwalltime.measure.benchmark.cards import cards, named_logs
 from softwalltime.measure.benchmark.entry import LEVELS, entered
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_all
 from softwalltime.measure.replay.accuracy_metrics import WEEK_S, weekly_interval
-from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.recorded_files import RecordedFiles
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.simulation.schedule_metrics import classes
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from softwalltime.predict.predictors.registry import make

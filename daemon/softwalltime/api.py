@@ -29,16 +29,14 @@ from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, Scores, score
 from softwalltime.measure.replay.checked_predictor import checked
-from softwalltime.measure.replay.fast_replay import drive
+from softwalltime.measure.replay.fast_replay import drive, predicted_quantiles
 from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-from softwalltime.measure.replay.pass_events import predicted_quantiles
 from softwalltime.measure.replay.recorded_files import RecordedFiles
 from softwalltime.measure.replay.workload import Scoring, Workload
 from softwalltime.measure.simulation import engine
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
 from softwalltime.measure.simulation.schedule_metrics import Metrics, measure, waits
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import KEEP, WALLTIME
@@ -236,7 +234,7 @@ def simulate(
     if changes:
         chosen = policy_of({**asdict(chosen), **changes}, "simulate", objects)
     engine.check(chosen, objects)
-    every = jobs_on(chosen.vnodes, jobs_of(_with_walltimes(jobs, walltime_from)))
+    every = jobs_of(_with_walltimes(jobs, walltime_from), vnodes=chosen.vnodes)
     size = processors or every.peak()
     fitting, refused = every.that_fit(size)
     own = {name: checked(predictor, name) for name, predictor in objects.items()}

@@ -13,9 +13,9 @@ from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import load_snapshot
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.shares import ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.measure.simulation.vnodes import Vnodes, jobs_on
 from tests.acceptance.conftest import DEFAULTS, ServedDaemon
 from tests.acceptance.cycles import compare
 from tests.acceptance.lab import Lab
@@ -116,7 +116,7 @@ def agree(
     sleepers = make(JOBS, processors, 1.2, seed)
     ids = run(lab, sleepers, timeout=600)
     completed, records = recorded(lab, ids)
-    jobs = jobs_on(policy.vnodes, jobs_of(completed))
+    jobs = jobs_of(completed, vnodes=policy.vnodes)
     cycles = compare(jobs, records, processors, policy)
     unexplained = [cycle for cycle in cycles if not cycle.explained]
     assert not unexplained

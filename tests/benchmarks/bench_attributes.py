@@ -23,8 +23,7 @@ from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
 from softwalltime.measure.benchmark.entry import LEVELS
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks import bench_scripts
 from tests.benchmarks.held_out_weights import held_out

@@ -9,8 +9,7 @@ import numpy as np
 from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Deleted, Kind, Submitted
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks.markdown import table

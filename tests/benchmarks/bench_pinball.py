@@ -26,9 +26,8 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S
-from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.predict.predictors.registry import contents_of, make
 from tests.benchmarks.boosted_quantiles import INSTALLED, WEEK, WEEKS_OF_LARGE, boosted_quantiles, predicted_part
 from tests.benchmarks.held_out_weights import NAMES, held_out, weights_folder

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks.markdown import table

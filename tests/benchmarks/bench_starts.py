@@ -10,7 +10,7 @@ from time import perf_counter, process_time
 import numpy as np
 
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.comparison import FEWER_RUNS, ServerState, compare
+from softwalltime.measure.forecast.comparison import FEWER_RUNS, compare
 from softwalltime.measure.forecast.comparison import RUNS as MORE
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
@@ -77,7 +77,7 @@ def compared_seconds(settings: SchedulerSettings, runs: int) -> str:
     """Seconds of a comparison, in processes on all cores, whose states have the same size."""
     snapshot = server(5000, 500, settings)
     begin = perf_counter()
-    states = [ServerState.of(state, SOFT_WALLTIME) for state in (snapshot, with_holds(snapshot, {"700.srv"}))]
+    states = [model_of(state, running=SOFT_WALLTIME) for state in (snapshot, with_holds(snapshot, {"700.srv"}))]
     compare(states[0], states[1], EvenRuntimes(None), "", runs, {})
     return f"{perf_counter() - begin:.0f} s"
 

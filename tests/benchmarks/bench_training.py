@@ -21,8 +21,8 @@ from softwalltime.core.progress import no_progress
 from softwalltime.measure.benchmark.entry import LEVELS
 from softwalltime.measure.benchmark.figures import pinball
 from softwalltime.measure.replay.accuracy_metrics import WEEK_S, accuracies, weekly_interval
+from softwalltime.measure.replay.fast_replay import pass_events
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.pass_events import pass_events
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.training.defaults import EPOCHS, JOBS, SEED
 from softwalltime.measure.training.weights import MIN_WEEKS, compare, drawn, fit

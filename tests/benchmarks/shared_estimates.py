@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.predictors.calibrated import Calibrated
 from softwalltime.predict.predictors.learned.features import Estimate, Known

@@ -11,9 +11,9 @@ import pytest
 
 from softwalltime.cli.experiment import PAPERS
 from softwalltime.measure.experiments import chlumsky2022, fan2017, li2004, rubio2021, tang2013
+from softwalltime.measure.experiments.li2004 import actual_runtimes, forward, probes_of, states, waits_of
 from softwalltime.measure.experiments.papers import Claim, paper_text
 from softwalltime.measure.experiments.plan import INTRODUCTION, PLAN
-from softwalltime.measure.experiments.queue_states import actual_runtimes, forward, probes_of, states, waits_of
 from softwalltime.measure.experiments.result_tables import PaperResults, Table
 from softwalltime.measure.experiments.study import Study, months_of, study_of
 from softwalltime.measure.experiments.trials import WHOLE, part_of

@@ -16,7 +16,7 @@ from softwalltime.measure.forecast.snapshot import (
     ServerSnapshot,
     VnodeState,
 )
-from softwalltime.measure.simulation.run_limits import ResourceRequest, request_of
+from softwalltime.measure.simulation.resources import ResourceRequest, request_of
 from tests.forecast.states import NOW, recorded, running, server, waiting
 
 GENERIC = "[u:PBS_GENERIC=1]"
@@ -89,11 +89,11 @@ def test_limits_that_cannot_be_modelled_are_named() -> None:
 
 
 def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:
-    found = limits_of(recorded())
-    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found.run_limits] == [
+    found, unread = limits_of(recorded())
+    assert [(each.queue, each.kind, each.name, each.resource, each.most) for each in found] == [
         ("short", "u", "PBS_GENERIC", "", 4), ("long", "u", "PBS_GENERIC", "ncpus", 64),
     ]  # fmt: skip
-    assert found.unread == ()
+    assert unread == []
 
 
 def test_several_limits_in_one_attribute_are_all_read() -> None:
@@ -102,7 +102,7 @@ def test_several_limits_in_one_attribute_are_all_read() -> None:
         "max_run_res.ncpus": '[g:"some group"=3],[u:PBS_GENERIC=8],[u:alice=12]',
     }
     scheduler = SnapshotReader([]).scheduler(limits, "")
-    found = limits_of(replace(recorded(), scheduler=scheduler)).run_limits
+    found = limits_of(replace(recorded(), scheduler=scheduler))[0]
     assert [(each.kind, each.name, each.resource, each.most) for each in found if not each.queue] == [
         ("o", "PBS_ALL", "", 100), ("u", "PBS_GENERIC", "", 4),
         ("g", "some group", "ncpus", 3), ("u", "PBS_GENERIC", "ncpus", 8), ("u", "alice", "ncpus", 12),

@@ -7,9 +7,8 @@ from softwalltime.core.jobs import CompletedJob
 from softwalltime.measure.forecast.comparison import FEWER_RUNS, range_of
 from softwalltime.measure.forecast.learning import learn_history
 from softwalltime.measure.forecast.queue_model import model_of
-from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
+from softwalltime.measure.forecast.runtimes import USER_CORRELATION, RuntimeDistribution, RuntimeModel, samples
 from softwalltime.measure.forecast.start_times import outcomes
-from softwalltime.measure.forecast.user_correlation import USER_CORRELATION
 from softwalltime.predict.predictors.registry import make
 from tests.forecast.states import NOW, running, server, waiting
 from tests.samples import job

@@ -9,10 +9,9 @@ from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import AdvanceReservation, QueueSettings, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from softwalltime.measure.simulation.vnodes import Vnodes
 from tests.forecast.states import NOW, recorded, server
 from tests.samples import job
 

@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.measure.simulation.policies import SchedulerPolicy, policy_of
-from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.resources import RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.predict.policy.plan_file import (
     Plan,

@@ -12,9 +12,8 @@ import pytest
 from softwalltime.core.errors import OptionError
 from softwalltime.core.events import Ended, Kind, Submitted
 from softwalltime.core.jobs import CompletedJob, Prediction
-from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.fast_replay import drive
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.calibrated import MAX_PRESENT_JOBS, Calibrated, CalibratedOptions
 from softwalltime.predict.predictors.learned import attention

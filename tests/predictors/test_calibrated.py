@@ -14,9 +14,8 @@ from softwalltime.accounting.reader import read_jobs
 from softwalltime.accounting.tally import Tally
 from softwalltime.core.events import Ended, Kind, Started, Submitted
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction
-from softwalltime.measure.replay.event_stream import event_of
 from softwalltime.measure.replay.fast_replay import drive
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.policy.clamp import soft_walltime
 from softwalltime.predict.predictors.base import Predictor

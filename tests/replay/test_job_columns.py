@@ -23,7 +23,7 @@ def test_any_jobs_come_back_as_they_were(jobs: list[CompletedJob], as_values: bo
     assert list(columns) == jobs
     assert [columns[index] for index in range(len(jobs))] == jobs
     assert list(columns[1::2]) == jobs[1::2]
-    assert columns.take(np.arange(len(jobs))[::-1]) == jobs[::-1]
+    assert list(columns.select(np.arange(len(jobs))[::-1])) == jobs[::-1]
     assert list(columns.rows("user", "start")) == [(each.submission.user, each.start) for each in jobs]
 
 

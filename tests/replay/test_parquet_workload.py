@@ -23,12 +23,11 @@ from softwalltime.core.states import TEACHING
 from softwalltime.measure.replay import parquet
 from softwalltime.measure.replay import workload as workload_module
 from softwalltime.measure.replay.accuracy_metrics import score
-from softwalltime.measure.replay.event_stream import EventStream
 from softwalltime.measure.replay.fast_replay import drive, drive_specs
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+from softwalltime.measure.replay.parquet import ParquetWorkload
 from softwalltime.measure.replay.recorded_files import SORTED
-from softwalltime.measure.replay.workload import Recorded, Scoring, Workload
+from softwalltime.measure.replay.workload import EventStream, Recorded, Scoring, Workload
 from tests.replay.test_fast_replay import RECORDED
 from tests.samples import job
 from tests.spy import ObservingSpy

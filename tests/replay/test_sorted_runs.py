@@ -13,7 +13,8 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.accounting.writer import write_logs
 from softwalltime.cli import run
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.measure.replay import parquet, sorted_runs
+from softwalltime.measure.replay import parquet
+from softwalltime.measure.replay import recorded_files as sorted_runs
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.recorded_files import machine_of_sorted
 from softwalltime.measure.workloads.synthetic import generate

@@ -72,7 +72,9 @@ def test_use_and_newest_jobs_are_those_of_all_jobs_at_once(
             assert max(int(in_use.max()) for _, in_use in parts) == (chosen.peak() if len(chosen) else 0)
             newest = newest_jobs(workload, most, size, since)
             assert (newest.of, newest.refused) == (len(fitting), refused)
-            assert newest.scored_share == chosen.scored_share(size)
+            seconds = np.array(chosen.processors, np.float64) * np.array(chosen.runtime, np.float64)
+            counted = chosen.scored & (np.array(chosen.processors) <= size)
+            assert newest.scored_share == (seconds[counted].sum() / seconds.sum() if len(chosen) else 1.0)
             records = list(workload.chosen(newest.numbers))
             assert records == list(fitting.completed)[-most:]
 

@@ -21,7 +21,7 @@ class PlainConservative:
 
     def _calendar(self, now: int, planned: dict[int, tuple[int, int]]) -> Profile:
         system = self._system
-        calendar = Profile(now, self._machine.free, system.running.jobs(), system.jobs.processors)
+        calendar = self._machine.calendar(now, system.running.jobs())
         for job, (start, end) in planned.items():
             if end > now:
                 calendar.occupy(job, max(start, now), end)

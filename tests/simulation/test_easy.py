@@ -103,7 +103,7 @@ def test_arrays_in_place_of_lists_and_blocks_or_classes_of_candidates_change_not
         patch.setattr(queue, "MIN_ARRAY_JOBS", 2)
         patch.setattr(queue, "_MAX_LIST_JOBS", 1)
         patch.setattr("softwalltime.measure.simulation.backfilling.MIN_ARRAY_JOBS", 2)
-        patch.setattr("softwalltime.measure.simulation.order.BLOCK", 1)
+        patch.setattr("softwalltime.measure.simulation.orders.BLOCK", 1)
         patch.setattr("softwalltime.measure.simulation.candidates._MIN_JOBS_PER_CLASS", 1)
         patch.setattr("softwalltime.measure.simulation.candidates._MAX_CLASSES", classes)
         outcome = run(jobs, machine, order=order, backfill=backfill, guard=guard)

@@ -13,8 +13,7 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, simulate
 from softwalltime.measure.simulation.fair_share import CountedUsage, entity_names
 from softwalltime.measure.simulation.machine import Processors
-from softwalltime.measure.simulation.order import Order
-from softwalltime.measure.simulation.orders import FairShare, Formula
+from softwalltime.measure.simulation.orders import FairShare, Formula, Order
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup, share_groups

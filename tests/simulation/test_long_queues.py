@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from softwalltime.measure.simulation import order as order_module
+from softwalltime.measure.simulation import orders as order_module
 from softwalltime.measure.simulation.backfilling import DISCIPLINES
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.names import ORDERS
-from softwalltime.measure.simulation.order import best_first
+from softwalltime.measure.simulation.orders import best_first
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from tests.samples import job

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from softwalltime.measure.simulation.engine import simulate
-from softwalltime.measure.simulation.order import Order, QueueByQueue
-from softwalltime.measure.simulation.orders import ORDERS
+from softwalltime.measure.simulation.orders import ORDERS, Order, QueueByQueue
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, jobs_of

@@ -10,9 +10,8 @@ from softwalltime.core.errors import UsageError
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome, check, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares, Window
-from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import Vnodes, jobs_on
 from tests.samples import job
 
 
@@ -46,7 +45,7 @@ def reserved(jobs: Jobs, processors: int, *windows: Window) -> ScheduleOutcome:
 )
 def test_pools_of_processors_alone_are_plain_processors(jobs: Jobs, policy: SchedulerPolicy) -> None:
     shares: list[Shares] = [((0, need),) for need in jobs.processors]
-    plain, pooled = (simulate(jobs, machine, policy) for machine in (64, Pools([64], shares, jobs.walltime)))
+    plain, pooled = simulate(jobs, 64, policy), Engine(jobs, Pools([64], shares, jobs.walltime), policy).run()
     assert np.array_equal(plain.start, pooled.start)
 
 
@@ -98,7 +97,7 @@ def test_vnodes_of_queues(vnodes: tuple[Vnodes, ...], starts: list[int]) -> None
     ]
     policy = SchedulerPolicy(backfill="pbs", vnodes=vnodes, strict_ordering=False)
     check(policy)
-    assert simulate(jobs_on(vnodes, jobs_of(records)), 20, policy).start.tolist() == starts
+    assert simulate(jobs_of(records, vnodes=vnodes), 20, policy).start.tolist() == starts
 
 
 PLAIN, WHOLE = (Vnodes(4, 8),), (Vnodes(4, 8, "", "force_excl"), Vnodes(2, 6, "", "force_exclhost"))
@@ -128,10 +127,10 @@ def test_a_job_takes_whole_vnodes(
     vnodes: tuple[Vnodes, ...], request_: tuple[int, int | None, str, str], processors: int
 ) -> None:
     ncpus, nodect, select, place = request_
-    jobs = jobs_of([job(ncpus=ncpus, nodect=nodect, select=select, place=place, queue="q")])
-    found = jobs_on(vnodes, jobs)
+    records = [job(ncpus=ncpus, nodect=nodect, select=select, place=place, queue="q")]
+    found = jobs_of(records, vnodes=vnodes)
     assert (found.processors, found.requested.tolist()) == ((processors,), [ncpus])
-    assert jobs_on((), found) is found
+    assert jobs_of(records).processors == (ncpus,)
 
 
 def test_limits_do_not_suit_every_backfilling() -> None:
@@ -198,7 +197,7 @@ def test_the_cycle_of_pbs_with_one_top_job_decides_as_plain_easy_does(
     jobs: Jobs, order: str, key: Callable[[Jobs, int], float]
 ) -> None:
     some = jobs.that_fit(24)[0].chosen(range(500))
-    cycle = simulate(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill="pbs"))
+    cycle = Engine(some, limited(some, 64, 24), SchedulerPolicy(order=order, backfill="pbs")).run()
     assert cycle.start.tolist() == plain_easy(some, 64, 24, lambda job: key(some, job))
     free = simulate(some, 64, SchedulerPolicy(order=order))
     assert (cycle.start - free.start).mean() > 60, "the limit matters"
@@ -206,7 +205,7 @@ def test_the_cycle_of_pbs_with_one_top_job_decides_as_plain_easy_does(
 
 def test_no_user_ever_holds_more_than_the_limit(jobs: Jobs) -> None:
     some = jobs.that_fit(24)[0]
-    found = simulate(some, limited(some, 64, 24), SchedulerPolicy(backfill="pbs"))
+    found = Engine(some, limited(some, 64, 24), SchedulerPolicy(backfill="pbs")).run()
     users = list(some.completed.values("user"))
     held: Counter[str] = Counter()
     most = 0

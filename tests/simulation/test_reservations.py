@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.core.errors import OptionError, UsageError
-from softwalltime.measure.simulation.engine import check, simulate
+from softwalltime.measure.simulation.engine import Engine, check, simulate
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Processors, Profile
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -141,7 +141,7 @@ def test_a_profile_finds_the_first_time_that_fits(
     free: int, ends: list[tuple[int, int]], job_and_seconds: tuple[int, int], planned: list[tuple[int, int, int]]
 ) -> None:
     needs = (1, 2, 3, 4)
-    profile = Profile(0, free, sorted(ends), needs)
+    profile = Profile(0, free, sorted(ends), needs, np.array(needs))
     for other, start, seconds in planned:
         profile.occupy(other, start, start + seconds)
 
@@ -158,7 +158,7 @@ def test_a_profile_finds_the_first_time_that_fits(
         assert profile.fits(asked, time, seconds) == (time in fitting)
     for other, start, length in planned:
         profile.vacate(other, start, start + length)
-    untouched = Profile(0, free, sorted(ends), needs)
+    untouched = Profile(0, free, sorted(ends), needs, np.array(needs))
     assert [profile.earliest(each, 5) for each in range(4)] == [untouched.earliest(each, 5) for each in range(4)]
 
 
@@ -237,11 +237,11 @@ class OtherMachine:
 
 def test_pbs_runs_on_any_machine(jobs: Jobs) -> None:
     policy = SchedulerPolicy(backfill="pbs", depth=3, order="wfp", waiting="factor:0.5")
-    outcome = simulate(jobs, OtherMachine(64, jobs.processors), policy)
+    outcome = Engine(jobs, OtherMachine(64, jobs.processors), policy).run()
     assert np.array_equal(outcome.start, simulate(jobs, 64, policy).start)
 
 
 @pytest.mark.parametrize("backfill", ["easy", "sjbf", "conservative"])
 def test_disciplines_for_processors_only_refuse_another_machine(jobs: Jobs, backfill: str) -> None:
     with pytest.raises(UsageError, match=f"the backfilling {backfill} knows processors only"):
-        simulate(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))
+        Engine(jobs, OtherMachine(64, jobs.processors), SchedulerPolicy(backfill=backfill))

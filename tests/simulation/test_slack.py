@@ -188,9 +188,9 @@ def test_bounds_are_of_processors_only() -> None:
     jobs = overtaking()
     machine = Pools([8], [((0, need),) for need in jobs.processors], jobs.walltime)
     with pytest.raises(UsageError, match="the backfilling slack knows processors only"):
-        simulate(jobs, machine, SchedulerPolicy(backfill="slack"))
+        Engine(jobs, machine, SchedulerPolicy(backfill="slack"))
     with pytest.raises(UsageError, match="bounds are planned on processors only"):
-        simulate(jobs, machine, SchedulerPolicy(backfill="pbs", slack=60))
+        Engine(jobs, machine, SchedulerPolicy(backfill="pbs", slack=60))
 
 
 @pytest.mark.parametrize(

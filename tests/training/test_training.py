@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from softwalltime.cli import run
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Workload
+from softwalltime.measure.replay.workload import Workload, event_of
 from softwalltime.measure.training import weights
 from softwalltime.measure.training.examples import Examples, examples_of
 from softwalltime.measure.workloads.synthetic import generate

@@ -122,12 +122,10 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
 def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) -> Result["SimulationDocument"]:
     """Simulate the policies on the jobs of the sources."""
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
-    from softwalltime.measure.simulation.vnodes import jobs_on
     from softwalltime.reports.simulation_document import SimulationDocument
 
-    jobs, tally = options.recorded.simulable(options.walltimes)
     first = next(iter(policies.values()))
-    jobs = jobs_on(first.vnodes, jobs)
+    jobs, tally = options.recorded.simulable(options.walltimes, first.vnodes)
     size = options.processors or tally.machine or jobs.peak()
     jobs, refused = jobs.that_fit(size)
     if not len(jobs):

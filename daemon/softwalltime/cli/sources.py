@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from softwalltime.measure.replay.job_columns import JobColumns
     from softwalltime.measure.replay.recorded_files import RecordedFiles
     from softwalltime.measure.replay.workload import Recorded, Scoring
+    from softwalltime.measure.simulation.resources import Vnodes
     from softwalltime.measure.simulation.simulated_jobs import Jobs
 
 MAX_SHOWN_PROBLEMS = 10
@@ -131,7 +132,7 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns
-        from softwalltime.measure.replay.sorted_runs import merged
+        from softwalltime.measure.replay.recorded_files import merged
 
         tally = Tally()
         with _opened(self.sources, self.settings) as (files, progress, stored):
@@ -150,7 +151,7 @@ class RecordedJobs:
         """
         from softwalltime.accounting.tally import Tally
         from softwalltime.measure.replay.job_columns import JobColumns, with_queue_walltimes
-        from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+        from softwalltime.measure.replay.parquet import ParquetWorkload
         from softwalltime.measure.replay.recorded_files import machine_of_sorted
         from softwalltime.measure.replay.workload import Scoring, Workload
 
@@ -169,7 +170,7 @@ class RecordedJobs:
             raise _nothing(self.sources, Tally(), self.selection)
         return workload, Tally(machine=machine)
 
-    def simulable(self, walltimes: Mapping[str, int]) -> "tuple[Jobs, Tally]":
+    def simulable(self, walltimes: Mapping[str, int], vnodes: "tuple[Vnodes, ...]" = ()) -> "tuple[Jobs, Tally]":
         """Return the completed jobs as the simulator takes them; otherwise as :func:`load_columns`.
 
         :raises SourceError: also if no job can be simulated, or none has a walltime.
@@ -177,7 +178,7 @@ class RecordedJobs:
         from softwalltime.measure.simulation.simulated_jobs import jobs_of
 
         completed, tally = self.columns(walltimes)
-        jobs = jobs_of(completed, self.settings().teaching)
+        jobs = jobs_of(completed, self.settings().teaching, vnodes=vnodes)
         if not len(jobs):
             raise SourceError(f"no job in {self.source} has a runtime and processors")
         if not jobs.scored.any():

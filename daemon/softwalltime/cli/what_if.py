@@ -76,7 +76,8 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
       softwalltime what-if --log LOGS --at 2026-11-20T08:00 --add-nodes 10
       softwalltime what-if --snapshot queue.json --hold 812 --submit user=new,ncpus=64,walltime=4:00:00,count=500
     """
-    from softwalltime.measure.forecast.comparison import ServerState, compare, default_runs
+    from softwalltime.measure.forecast.comparison import compare, default_runs
+    from softwalltime.measure.forecast.queue_model import model_of
 
     if options.preset is not None and options.formula is not None:
         raise UsageError("--preset and --formula are two orders: give one of them")
@@ -84,7 +85,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
     changed, submitted = _changed(options, snapshot)
     learnt, basis = options.source.learn(snapshot, correlate=True)
     changed = _ordered(options, changed, learnt.runtimes)
-    before, after = (ServerState.of(state, running) for state in (snapshot, changed))
+    before, after = (model_of(state, running=running) for state in (snapshot, changed))
     runs = options.runs or default_runs((before, after))
     with progress_bar("forecasting", 2 * runs) as progress:
         document = compare(before, after, learnt.runtimes, basis, runs, submitted, progress, options.processes)
@@ -94,8 +95,7 @@ def what_if(options: WhatIfOptions) -> Result["QueueComparison"]:
 
 def _changed(options: WhatIfOptions, snapshot: "ServerSnapshot") -> "tuple[ServerSnapshot, dict[str, str]]":
     """Return the server with all changes except the order, and the text that describes each submitted job, by id."""
-    from softwalltime.measure.forecast.setting_changes import with_setting
-    from softwalltime.measure.forecast.vnode_changes import drained, removed, with_vnodes
+    from softwalltime.measure.forecast.server_changes import drained, removed, with_setting, with_vnodes
     from softwalltime.measure.forecast.what_if import new_jobs, with_holds
 
     steps: tuple[tuple[Callable[[ServerSnapshot, str], ServerSnapshot], Sequence[str]], ...] = (
@@ -124,7 +124,7 @@ def _changed(options: WhatIfOptions, snapshot: "ServerSnapshot") -> "tuple[Serve
 
 def _ordered(options: WhatIfOptions, snapshot: "ServerSnapshot", runtimes: "RuntimeModel") -> "ServerSnapshot":
     """Return the server with the order of the options, and what a new order reads."""
-    from softwalltime.measure.forecast.setting_changes import with_setting
+    from softwalltime.measure.forecast.server_changes import with_setting
     from softwalltime.measure.forecast.what_if import with_predictions
 
     formula = options.formula

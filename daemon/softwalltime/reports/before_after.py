@@ -28,7 +28,6 @@ from softwalltime.measure.simulation.differences import Interval, student
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import policy_of
 from softwalltime.measure.simulation.simulated_jobs import eligible_times, jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.predict.policy.plan_file import Promised
 from softwalltime.predict.policy.site import user_rank
 from softwalltime.reports.likeness import BothWaits
@@ -218,7 +217,7 @@ def _compared(jobs: JobColumns, promised: Promised, before: Span) -> tuple[Colum
     if not promised.scheduler:
         return without
     scheduler = policy_of(dict(promised.scheduler), "the plan's scheduler")
-    fitting, _ = jobs_on(scheduler.vnodes, jobs_of(jobs)).that_fit(promised.processors)
+    fitting, _ = jobs_of(jobs, vnodes=scheduler.vnodes).that_fit(promised.processors)
     if len(fitting) < MIN_SIMULATED * int((plain.runtime > 0).sum()) or not len(fitting):
         return without
     outcome = simulate(fitting, promised.processors, scheduler)

@@ -10,6 +10,7 @@ import numpy as np
 
 from softwalltime.core.formatting import DAY
 from softwalltime.measure.replay.workload import Flags, Recorded
+from softwalltime.measure.simulation.resources import REQUEST, Vnodes, processors_on
 from softwalltime.measure.simulation.simulated_jobs import (
     NO_PROCESSORS,
     NO_RUNTIME,
@@ -20,7 +21,6 @@ from softwalltime.measure.simulation.simulated_jobs import (
     starts_of,
     use_changes,
 )
-from softwalltime.measure.simulation.vnodes import REQUEST, Vnodes, processors_on
 
 WEEK_S = 7 * DAY
 FIRST, LAST = -(2**62), 2**62

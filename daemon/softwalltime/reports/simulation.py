@@ -27,7 +27,6 @@ from softwalltime.measure.simulation.runs import (
 from softwalltime.measure.simulation.schedule_metrics import Metrics
 from softwalltime.measure.simulation.shaking import AS_SUBMITTED, suitable_shake
 from softwalltime.measure.simulation.simulated_jobs import NO_PROCESSORS, Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 from softwalltime.reports.candidates import BASELINES, CHANCE, STRICT_ARRIVAL, TODAY, Baseline, Candidate, chance_policy
 from softwalltime.reports.likeness import Likeness, measure_likeness
 from softwalltime.reports.machine_step import MachineStep, machine_step
@@ -189,7 +188,7 @@ def prepare(workload: Recorded, options: SimulationOptions) -> SimulationInput |
     newest = newest_jobs(workload, options.jobs, size, since, vnodes)
     if not newest.of:
         return SimulationSkipped(f"every job is larger than the {size:,} processors of --processors")
-    jobs = jobs_on(vnodes, jobs_of(workload.chosen(newest.numbers), workload.teaching))
+    jobs = jobs_of(workload.chosen(newest.numbers), workload.teaching, vnodes=vnodes)
     jobs = replace(jobs, left_out=dict(+totals.left_out))
     return SimulationInput(
         jobs, newest.of, newest.refused, size, options.processors is None, newest.scored_share, workload.teaching, step

@@ -110,11 +110,10 @@ class StartPublisher:
         self._last = new[-1][0] if new else self._last
         queue = model_of(snapshot, running=self.running)
         first = queue.model.running
-        ids = [job.submission.job_id for job in (*queue.live[first:], *(start.job for start in queue.impossible))]
+        ids = [*queue.ids[first:], *(start.job.submission.job_id for start in queue.impossible)]
         runs = self._runs
         learnt = replace(learning.learnt, correct=self._calibration.corrections_for)
-        live = [job.submission.job_id for job in queue.live]
-        known = dict(zip(live, distributions_of(queue, learnt.runtimes), strict=True))
+        known = dict(zip(queue.ids, distributions_of(queue, learnt.runtimes), strict=True))
         starts = list(expected_starts(queue, learnt, frozenset(ids[: self.options.jobs]), runs, known=known))
         # Fewer runs if this forecast took more than half of the interval; more again later.
         share = self.options.every / 2 / max(time.monotonic() - begin, 0.001)
@@ -198,8 +197,7 @@ def _runtimes(
     sooner: Mapping[str, SoonerStart],
 ) -> list[store.ExpectedRuntime]:  # fmt: skip
     """Return the predicted runtimes of running jobs and of forecast waiting jobs."""
-    running = (job.submission.job_id for job in queue.live[: queue.model.running])
-    runtimes = [(job_id, known[job_id]) for job_id in running]
+    runtimes = [(job_id, known[job_id]) for job_id in queue.ids[: queue.model.running]]
     runtimes += [(start.job.submission.job_id, start.runtime) for start in starts if start.runtime is not None]
     return [
         store.ExpectedRuntime(

@@ -189,8 +189,7 @@ def _shares(marked: Flags, group: Integers, least: int) -> Floats:
     """Return the share that is marked, of each group with at least so many members."""
     _, place = np.unique(group, return_inverse=True)
     counts = np.bincount(place)
-    shares: Floats = (np.bincount(place, marked) / counts)[counts >= least]
-    return shares
+    return (np.bincount(place, marked) / counts)[counts >= least]
 
 
 def pinball(quantiles: Floats, runtime: Integers | Floats) -> Floats:

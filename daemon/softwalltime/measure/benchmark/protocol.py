@@ -15,8 +15,7 @@ import numpy as np
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.benchmark.entry import LEVELS, EntryProcess, Happened, Question
-from softwalltime.measure.replay.event_stream import event_of
-from softwalltime.measure.replay.workload import Flags, Integers, Workload
+from softwalltime.measure.replay.workload import Flags, Integers, Workload, event_of
 from softwalltime.measure.simulation.simulated_jobs import Floats
 
 LEFT_OUT_S = 30 * 86400
@@ -55,8 +54,7 @@ def scored_jobs(workload: Workload) -> Flags:
     if not len(workload.submitted):
         return workload.scored
     first, last = int(workload.submitted[0]), int(workload.submitted[-1])
-    scored: Flags = workload.scored & (workload.submitted >= first + min(LEFT_OUT_S, (last - first) // 2))
-    return scored
+    return workload.scored & (workload.submitted >= first + min(LEFT_OUT_S, (last - first) // 2))
 
 
 def ask_all(workload: Workload, entry: EntryProcess) -> AllAnswers:

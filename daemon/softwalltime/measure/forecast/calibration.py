@@ -106,8 +106,6 @@ class Mixtures:
         mixed.learn(np.sign(mixture - actual) * (mixture - values), weight)
 
 
-POINT = 2
-"""Index of the expected wait in a forecast: 5%, 25%, 50%, 75% and 95% quantiles."""
 CLASSES = (600.0, 3600.0, 4 * 3600.0, 12 * 3600.0, 48 * 3600.0)
 """Bounds of the classes of expected waits, in seconds."""
 MIN_MIXED_JOBS = 40

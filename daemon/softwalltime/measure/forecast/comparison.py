@@ -13,9 +13,8 @@ import numpy as np
 
 from softwalltime.measure.forecast.expected import unforeseeable
 from softwalltime.measure.forecast.machine_use import IdleWindow, free_processors, idle_windows, used_processors
-from softwalltime.measure.forecast.queue_model import EXPENSIVE_RUN_JOBS, ModelledQueue, QueueModel, limit, model_of
+from softwalltime.measure.forecast.queue_model import EXPENSIVE_RUN_JOBS, ModelledQueue, QueueModel, limit
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel, samples
-from softwalltime.measure.forecast.snapshot import ServerSnapshot
 from softwalltime.measure.forecast.start_times import distributions_of, forecast, outcomes
 from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, local_workers
 from softwalltime.measure.simulation.schedule_metrics import NAMELESS, size_class
@@ -35,8 +34,7 @@ def range_of(draws: Floats | Integers) -> Floats:
 
     :param draws: a row for each draw.
     """
-    ends: Floats = np.quantile(draws, RANGE, axis=0, method="weibull")
-    return ends
+    return np.quantile(draws, RANGE, axis=0, method="weibull")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,25 +138,8 @@ class QueueComparison:
         return map(asdict, self.jobs)
 
 
-@dataclass(frozen=True, slots=True)
-class ServerState:
-    """A server before or after the changes, with its model."""
-
-    snapshot: ServerSnapshot
-    queue: ModelledQueue
-
-    @classmethod
-    def of(cls, snapshot: ServerSnapshot, running: str) -> "ServerState":
-        """:param running: value with which running jobs are planned (:func:`.queue_model.model_of`)."""
-        return cls(snapshot, model_of(snapshot, running=running))
-
-    @property
-    def ids(self) -> list[str]:
-        return [job.submission.job_id for job in self.queue.live]
-
-
-def default_runs(states: Iterable[ServerState]) -> int:
-    return RUNS if max(len(state.queue.live) for state in states) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
+def default_runs(states: Iterable[ModelledQueue]) -> int:
+    return RUNS if max(len(state.live) for state in states) < EXPENSIVE_RUN_JOBS else FEWER_RUNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +154,9 @@ class _Draws:
     starts: Integers
 
     @classmethod
-    def of(cls, state: ServerState, known: Mapping[str, RuntimeDistribution], starts: Integers) -> "_Draws":
+    def of(cls, state: ModelledQueue, known: Mapping[str, RuntimeDistribution], starts: Integers) -> "_Draws":
         """:param known: distributions of the runtimes by job id."""
-        model, ids = state.queue.model, state.ids
+        model, ids = state.model, state.ids
         distributions, waiting = [known[job_id] for job_id in ids], range(model.running, len(ids))
         without: set[int] = set()
         if not all(distribution.known for distribution in distributions):
@@ -186,8 +167,7 @@ class _Draws:
 
     def starts_of(self, ids: Iterable[str]) -> Integers:
         """Return the starts of these jobs."""
-        starts: Integers = self.starts[:, [self.column[job_id] for job_id in ids]]
-        return starts
+        return self.starts[:, [self.column[job_id] for job_id in ids]]
 
     def mean_wait(self, ids: Iterable[str]) -> Floats:
         columns = [self.column[job_id] for job_id in ids]
@@ -196,7 +176,7 @@ class _Draws:
 
 
 def compare(
-    before: ServerState, after: ServerState, runtimes: RuntimeModel, basis: str, runs: int,
+    before: ModelledQueue, after: ModelledQueue, runtimes: RuntimeModel, basis: str, runs: int,
     submitted: Mapping[str, str], progress: Callable[[int], None] = lambda _: None, processes: int | None = None,
 ) -> QueueComparison:  # fmt: skip
     """Simulate a server before and after changes.
@@ -206,9 +186,9 @@ def compare(
     :param submitted: of the jobs that only ``after`` has, what they were described as, by job id.
     :param processes: for a long queue; ``None`` for one a core.
     """
-    known = dict(zip(before.ids, distributions_of(before.queue, runtimes), strict=True))
-    now, live = before.snapshot.taken, (*before.queue.live, *after.queue.live)
-    for job in after.queue.live:
+    known = dict(zip(before.ids, distributions_of(before, runtimes), strict=True))
+    now, live = before.snapshot.taken, (*before.live, *after.live)
+    for job in after.live:
         # No job that only the second state has runs.
         if (asked := job.submission).job_id not in known:
             known[asked.job_id] = runtimes.distribution(asked, limit(asked), now)
@@ -218,14 +198,14 @@ def compare(
     owners = [users[job_id] for job_id in known]
     drawn = samples(list(known.values()), owners, runs, 0, runtimes.user_correlation)
     place = {job_id: column for column, job_id in enumerate(known)}
-    many = max(len(before.queue.live), len(after.queue.live))
+    many = max(len(before.live), len(after.live))
     # A job on vnodes that the changes take away holds no others, but goes on using them.
-    old_sizes = dict(zip(before.ids, before.queue.model.jobs.processors, strict=True))
+    old_sizes = dict(zip(before.ids, before.model.jobs.processors, strict=True))
     workers = local_workers(1 if 2 * runs * many <= MAX_JOBS_IN_PROCESS else processes)
     rows = np.array_split(drawn, min(runs, 4 * workers.processes))
     parts: list[_Part] = []
     for state in (before, after):
-        model, columns = state.queue.model, [place[job_id] for job_id in state.ids]
+        model, columns = state.model, [place[job_id] for job_id in state.ids]
         sizes = [old_sizes.get(job_id, size) for job_id, size in zip(state.ids, model.jobs.processors, strict=True)]
         parts += [
             _Part(len(parts) + number, model.quick(many), sizes, some[:, columns]) for number, some in enumerate(rows)
@@ -237,10 +217,10 @@ def compare(
     in_order = [done[number] for number in range(len(parts))]
     old, new = _joined(in_order[: len(rows)]), _joined(in_order[len(rows) :])
     first, second = _Draws.of(before, known, old.starts), _Draws.of(after, known, new.starts)
-    remarks = (*before.snapshot.remarks, *before.queue.remarks, *after.snapshot.remarks, *after.queue.remarks)
+    remarks = (*before.snapshot.remarks, *before.remarks, *after.snapshot.remarks, *after.remarks)
     return QueueComparison(
         now, before.snapshot.server, runs, basis, tuple(dict.fromkeys(remarks)),
-        (before.queue.model.processors, after.queue.model.processors), PairedChange.of(old.used, new.used),
+        (before.model.processors, after.model.processors), PairedChange.of(old.used, new.used),
         (*_classes(before, first, second), *_new_jobs(second, submitted)), _jobs(before, after, first, second),
         idle_windows(old.free, now),
     )  # fmt: skip
@@ -280,9 +260,9 @@ def _joined(parts: Sequence[_Simulated]) -> _Simulated:
     return _Simulated(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
-def _classes(state: ServerState, first: _Draws, second: _Draws) -> Iterator[ClassChange]:
-    asked = {job.submission.job_id: job.submission for job in state.queue.live}
-    model = state.queue.model
+def _classes(state: ModelledQueue, first: _Draws, second: _Draws) -> Iterator[ClassChange]:
+    asked = {job.submission.job_id: job.submission for job in state.live}
+    model = state.model
     size = dict(zip(state.ids, model.jobs.processors, strict=True))
     labels: dict[str, Callable[[str], str]] = {
         "all": lambda _: "all jobs", "user": lambda job_id: asked[job_id].user or NAMELESS,
@@ -312,12 +292,12 @@ _Figures = tuple[int | None, tuple[int, int] | None]
 """Median or mean, and the range."""
 
 
-def _jobs(before: ServerState, after: ServerState, first: _Draws, second: _Draws) -> tuple[JobChange, ...]:
+def _jobs(before: ModelledQueue, after: ModelledQueue, first: _Draws, second: _Draws) -> tuple[JobChange, ...]:
     both = [job_id for job_id in first.column if job_id in second.column]
     starts = _figures(first.column, first.starts_of(first.column))
     later = _figures(second.column, second.starts_of(second.column))
     change = _figures(both, second.starts_of(both) - first.starts_of(both), np.mean)
-    reasons = {one.job.submission.job_id: one.reason for state in (before, after) for one in state.queue.impossible}
+    reasons = {one.job.submission.job_id: one.reason for state in (before, after) for one in state.impossible}
     left = {job.submission.job_id for job in after.snapshot.jobs}
     rows = []
     for job in before.snapshot.jobs:

@@ -8,12 +8,12 @@ from types import MappingProxyType
 import numpy as np
 
 from softwalltime.core.formatting import plural
-from softwalltime.measure.forecast.calibration import POINT, Corrections, WaitForecast
+from softwalltime.measure.forecast.calibration import Corrections, WaitForecast
 from softwalltime.measure.forecast.like_waits import LikeWaits
 from softwalltime.measure.forecast.queue_model import ModelledQueue, QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
 from softwalltime.measure.forecast.snapshot import LiveJob
-from softwalltime.measure.forecast.start_times import StartForecast, distributions_of, forecast, waits_for
+from softwalltime.measure.forecast.start_times import POINT, StartForecast, distributions_of, forecast, waits_for
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Floats
 
 
@@ -61,7 +61,7 @@ def expected_starts(
     """
     model = queue.model
     first = model.running
-    until = [index for index in range(first, len(queue.live)) if queue.live[index].submission.job_id in jobs]
+    until = [index for index, job_id in enumerate(queue.ids) if index >= first and job_id in jobs]
     if until:
         distributions = distributions_of(queue, learnt.runtimes, known)
         if learnt.correct is None and all(known.values.min() == known.values.max() for known in distributions):
@@ -71,12 +71,11 @@ def expected_starts(
         starts = forecast(model, distributions, runs, until=until, progress=progress)
         unknown = [index for index, distribution in enumerate(distributions) if not distribution.known]
         depending = unforeseeable(model, distributions, starts, until)
-        rows = np.insert(starts.ranges(), POINT, starts.point, axis=0)
-        raw: dict[int, WaitForecast] = {}
-        if runs:
-            # A run with medians frees no processor before the shortest median: too late if jobs end early.
-            rows[POINT] = np.median(starts.sampled, axis=0)
-            rows, raw = _corrected(queue, learnt, distributions, until, rows)
+        rows, raw = starts.quantiles(), dict[int, WaitForecast]()
+        if runs and learnt.correct is not None:
+            raw = wait_forecasts(model, distributions, rows, until, learnt.waits)
+            for index, wait in raw.items():
+                rows[:, index - first] = learnt.correct(wait).corrected(wait) + (model.now + wait.delay)
         foreseen = [index for index in until if index not in depending]
         for index in sorted(foreseen, key=lambda index: float(rows[POINT, index - first])):
             low, lower, expected, upper, high = (round(value) for value in rows[:, index - first].tolist())
@@ -110,34 +109,31 @@ def unforeseeable(
     return [index for index in until if changed[index - model.running]]
 
 
-def walltimes_or_medians(model: QueueModel, distributions: Sequence[RuntimeDistribution]) -> list[int]:
-    """Return the walltimes; the scheduler's default for jobs without one is no estimate of the runtime."""
-    return [
+def wait_forecasts(
+    model: QueueModel, distributions: Sequence[RuntimeDistribution], quantiles: Floats, until: Sequence[int],
+    waits: LikeWaits,
+) -> dict[int, WaitForecast]:  # fmt: skip
+    """Return the uncalibrated forecasts of the waits of these jobs by position.
+
+    The wait of a delayed job begins at its execution time.
+
+    :param quantiles: of the starts with drawn runtimes (:meth:`.StartForecast.quantiles`).
+    """
+    # The scheduler's default for jobs without a walltime is no estimate of the runtime.
+    limits = [
         math.ceil(distribution.median) if walltime == UNLIMITED_WALLTIME_S else walltime
         for walltime, distribution in zip(model.jobs.walltime, distributions, strict=True)
     ]
-
-
-def _corrected(
-    queue: ModelledQueue, learnt: Learnt, distributions: Sequence[RuntimeDistribution], until: Sequence[int],
-    rows: Floats,
-) -> tuple[Floats, dict[int, WaitForecast]]:  # fmt: skip
-    model = queue.model
-    if learnt.correct is None:
-        return rows, {}
-    corrected, kept = rows.copy(), {}
-    by_walltimes = model.run(walltimes_or_medians(model, distributions), until).start
+    by_walltimes = model.run(limits, until).start
+    forecasts = {}
     for index in until:
-        place = index - model.running
-        # The wait of a delayed job begins at its execution time.
-        begin = max(model.now, model.jobs.submitted[index])
-        waited = begin - model.jobs.submitted[index]
-        like = learnt.waits.expected(model.jobs.completed[index].submission, waited)
-        expected = float(rows[POINT, place]) - begin
-        ranges = np.delete(rows[:, place], POINT) - begin
-        kept[index] = raw = WaitForecast(
+        place, submitted = index - model.running, model.jobs.submitted[index]
+        begin = max(model.now, submitted)
+        waited = begin - submitted
+        low, lower, expected, upper, high = (quantiles[:, place] - begin).tolist()
+        like = waits.expected(model.jobs.completed[index].submission, waited)
+        forecasts[index] = WaitForecast(
             expected, float(by_walltimes[index]) - begin, expected if like is None else like,
-            tuple(ranges.tolist()), waited, begin - model.now,
+            (low, lower, upper, high), waited, begin - model.now,
         )  # fmt: skip
-        corrected[:, place] = learnt.correct(raw).corrected(raw) + begin
-    return corrected, kept
+    return forecasts

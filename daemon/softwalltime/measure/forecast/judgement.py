@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import duration, plural
 from softwalltime.core.progress import ShowProgress, no_progress
-from softwalltime.measure.forecast.calibration import POINT, WaitForecast
-from softwalltime.measure.forecast.expected import unforeseeable, walltimes_or_medians
+from softwalltime.measure.forecast.expected import unforeseeable, wait_forecasts
 from softwalltime.measure.forecast.like_waits import LastWaits, LikeWaits
 from softwalltime.measure.forecast.queue_model import QueueModel
 from softwalltime.measure.forecast.runtimes import RuntimeModel
 from softwalltime.measure.forecast.self_calibration import JudgedForecast, SelfCalibration
-from softwalltime.measure.forecast.start_times import forecast
+from softwalltime.measure.forecast.start_times import POINT, forecast
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Floats, Integers, Jobs, starts_of
@@ -102,7 +101,7 @@ def judge(
         name = str(job)
         jobs, submission = schedule.jobs.chosen(members), schedule.jobs.completed[job].submission
         waited, actual = now - schedule.jobs.submitted[job], int(schedule.start[job]) - now
-        beyond, expected = like.remaining(submission, waited), like.expected(submission, waited)
+        beyond = like.remaining(submission, waited)
         starts = tuple(int(schedule.start[member]) for member in members[:running])
         model = QueueModel(jobs, starts, jobs.walltime[:running], now, schedule.processors, schedule.policy)
         distributions = [
@@ -113,15 +112,11 @@ def judge(
         start_forecast = forecast(model, distributions, runs, next(seeds) if actual else 0, [position])
         if unforeseeable(model, distributions, start_forecast, [position]):
             continue
+        raw = wait_forecasts(model, distributions, start_forecast.quantiles(), [position], like)[position]
+        low, lower, upper, high = raw.ranges
         known = tuple(max(int(schedule.duration[member]), 1) for member in members)
-        by_walltimes, bound = (
-            float(model.run(seconds, [position]).start[position]) - now
-            for seconds in (walltimes_or_medians(model, distributions), known)
-        )
-        median = float(np.median(start_forecast.sampled[:, position - running])) - now
-        low, lower, upper, high = ranges = tuple((start_forecast.ranges()[:, position - running] - now).tolist())
+        bound = float(model.run(known, [position]).start[position]) - now
         own = last.expected(submission, waited)
-        raw = WaitForecast(median, by_walltimes, median if expected is None else expected, ranges, waited)
         corrections = calibration.corrections_for(raw)
         if actual:
             calibration.watch(name, now, raw)
@@ -129,11 +124,11 @@ def judge(
         alike = np.quantile(beyond, (0.05, 0.25, 0.5, 0.75, 0.95)) if len(beyond) else np.zeros(5)
         alike[POINT] = beyond.mean() if len(beyond) else 0.0
         yield Judged(job, waited, actual, {
-            WALLTIMES: np.full(5, by_walltimes),
+            WALLTIMES: np.full(5, raw.by_walltimes),
             LIKE: alike,
             LAST: np.full(5, raw.like_jobs if own is None else own),
             SIMULATED: np.full(5, float(start_forecast.point[position - running]) - now),
-            DRAWN: np.array((low, lower, median, upper, high)),
+            DRAWN: np.array((low, lower, raw.median, upper, high)),
             COMBINED: corrections.corrected(raw),
             BOUND: np.full(5, bound),
         }, now, jobs.processors[position] <= model.processors - sum(jobs.processors[:running]))  # fmt: skip

@@ -55,8 +55,7 @@ def free_processors(model: QueueModel, outcome: ScheduleOutcome) -> Integers:
     np.maximum.at(greatest, slot[inside], used[inside])
     for window in [] if model.pooling is None else model.pooling.windows:
         greatest[(edges + SLOT_S > window.start) & (edges < window.end)] += window.processors
-    free: Integers = model.processors - greatest
-    return free
+    return model.processors - greatest
 
 
 def idle_windows(free: Integers, now: int) -> tuple[IdleWindow, ...]:

@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
@@ -13,8 +12,7 @@ from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation import pools
 from softwalltime.measure.simulation.pools import PoolTable, Shares, Window
-from softwalltime.measure.simulation.run_limits import ALL, GENERIC, JOBS, RunLimit
-from softwalltime.measure.simulation.vnodes import Vnodes, gets_whole, processors_taken
+from softwalltime.measure.simulation.resources import ALL, GENERIC, JOBS, RunLimit, Vnodes, gets_whole, processors_taken
 
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.
@@ -22,14 +20,8 @@ _LIMIT = TypeAdapter(RunLimit)
 _OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "max_user_res": "u", "max_group_res": "g"}
 
 
-class Limits(NamedTuple):
-    """The limits of a server; ``unread`` are the attributes that are not modelled."""
-
-    run_limits: tuple[RunLimit, ...]
-    unread: tuple[str, ...]
-
-
-def limits_of(snapshot: ServerSnapshot) -> Limits:
+def limits_of(snapshot: ServerSnapshot) -> tuple[list[RunLimit], list[str]]:
+    """Return the limits of a server, and the attributes of limits that are not modelled."""
     run_limits: list[RunLimit] = []
     unread: list[str] = []
     for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
@@ -38,7 +30,7 @@ def limits_of(snapshot: ServerSnapshot) -> Limits:
             run_limits += limits
             if not limits:
                 unread.append(attribute if not queue else f"{attribute} of queue {queue}")
-    return Limits(tuple(run_limits), tuple(unread))
+    return run_limits, unread
 
 
 def read_limits(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
@@ -75,7 +67,7 @@ _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELE
 class Pooling:
     """The resource pools of a server, and each job's share of them.
 
-    ``limits`` are those of the server.  ``windows`` are the processors of reservations.
+    ``run_limits`` are those of the server.  ``windows`` are the processors of reservations.
     """
 
     def __init__(self, snapshot: ServerSnapshot) -> None:
@@ -83,7 +75,7 @@ class Pooling:
         self._all = {vnode.name for vnode in snapshot.vnodes}
         self._vnodes = vnodes_of(self._up.values())
         self.processors = sum(vnode.ncpus for vnode in self._up.values())
-        self.limits = limits_of(snapshot)
+        self.run_limits, self.unread_limits = limits_of(snapshot)
         self.reservations = [
             reservation
             for reservation in snapshot.reservations
@@ -95,13 +87,13 @@ class Pooling:
             if reservation.ncpus
         ]
         total_gpus = sum(vnode.ngpus for vnode in self._up.values())
-        self._table = PoolTable(self.processors, self._vnodes, self.limits.run_limits, total_gpus)
+        self._table = PoolTable(self.processors, self._vnodes, self.run_limits, total_gpus)
         self.shares = self._table.shares
         self.capacities = self._table.capacities
 
     @property
     def needed(self) -> bool:
-        return bool(len(self.capacities) > 1 or self.limits.run_limits or self.windows)
+        return bool(len(self.capacities) > 1 or self.run_limits or self.windows)
 
     def held(self, job: LiveJob) -> int:
         """Processors of vnodes that are up that a running job holds, or a waiting job will hold.

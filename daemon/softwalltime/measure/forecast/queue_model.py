@@ -137,15 +137,20 @@ class Impossible:
 
 @dataclass(frozen=True, slots=True)
 class ModelledQueue:
-    """A snapshot's model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
+    """A snapshot and its model; ``live`` are its jobs by position, ``impossible`` those that it cannot forecast.
 
     ``remarks``: features of the server that are not modelled.
     """
 
+    snapshot: ServerSnapshot
     model: QueueModel
     live: tuple[LiveJob, ...]
     impossible: tuple[Impossible, ...]
     remarks: tuple[str, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        return [job.submission.job_id for job in self.live]
 
 
 def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: str = SOFT_WALLTIME) -> ModelledQueue:
@@ -192,7 +197,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
     elif model.quick() is not model:
         remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
-    return ModelledQueue(model, live, impossible, tuple(remarks))
+    return ModelledQueue(snapshot, model, live, impossible, tuple(remarks))
 
 
 def planned_running(policy: SitePolicy) -> str:
@@ -309,8 +314,8 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     walltimes, first = queue.model.jobs.walltime, queue.model.running
     backfill = "easy" if queue.model.pooling is None else "pbs"
     model = replace(queue.model, policy=SchedulerPolicy(minimum=1, backfill=backfill), planned=walltimes[:first])
-    ids = {index: queue.live[index].submission.job_id for index in range(first, len(queue.live))}
-    wanted = [index for index, job_id in ids.items() if job_id in jobs]
+    ids = queue.ids
+    wanted = [index for index in range(first, len(ids)) if ids[index] in jobs]
     if not wanted:
         return {}
     starts = model.run(walltimes, wanted).start

@@ -12,7 +12,7 @@ from softwalltime.measure.simulation.fair_share import USAGE_NAMES
 from softwalltime.measure.simulation.formula import compiled, names_in
 from softwalltime.measure.simulation.orders import ALL_NAMES, FAIR_SHARE_NAMES, NAMES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.run_limits import ALL, RunLimit
+from softwalltime.measure.simulation.resources import ALL, RunLimit
 from softwalltime.measure.simulation.shares import FairShareSettings
 
 _ELIGIBLE_TIME = re.compile(r"\beligible_time\b")
@@ -83,8 +83,8 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
         if queue.backfill_depth is not None:
             remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
-    if pooling.limits.unread:
-        remarks.append(f"these limits are not modelled: {', '.join(pooling.limits.unread)}")
+    if pooling.unread_limits:
+        remarks.append(f"these limits are not modelled: {', '.join(pooling.unread_limits)}")
     standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
     if standing and not every_queue:
         remarks.append(f"of standing reservations only the next occurrence is modelled: {', '.join(standing)}")
@@ -161,7 +161,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
     if "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
-    limits = (*pooling.limits.run_limits, *_machine_limits(snapshot))
+    limits = (*pooling.run_limits, *_machine_limits(snapshot))
     policy = replace(policy, limits=limits, vnodes=vnodes_of(snapshot.vnodes))
     processors = sum(vnode.ncpus for vnode in snapshot.vnodes)
     return SiteScheduler(_name(policy), policy, processors, default_walltimes(snapshot), tuple(remarks))

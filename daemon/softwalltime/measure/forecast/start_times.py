@@ -19,6 +19,8 @@ from softwalltime.measure.simulation.simulated_jobs import Floats, Integers
 
 LEVELS = (0.05, 0.25, 0.75, 0.95)
 """Quantiles of the starts: the ends of the 90% and of the 50% range."""
+POINT = 2
+"""Index of the expected start among the quantiles of a forecast: 5%, 25%, 50%, 75% and 95%."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +36,14 @@ class StartForecast:
     sampled: Integers
     sampled_ends: Integers
 
-    def ranges(self) -> Floats:
-        """Return the quantiles :data:`LEVELS` of each job's start, one row per level; without drawn runs, the point."""
+    def quantiles(self) -> Floats:
+        """Return the quantiles of each job's start, the median at :data:`POINT`; without drawn runs, the point each.
+
+        A run with medians frees no processor before the shortest median: its starts are too late if jobs end early.
+        """
         if not len(self.sampled):
-            return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS), axis=0)
-        quantiles: Floats = np.quantile(self.sampled, LEVELS, axis=0)
-        return quantiles
+            return np.repeat(self.point[None, :].astype(np.float64), len(LEVELS) + 1, axis=0)
+        return np.insert(np.quantile(self.sampled, LEVELS, axis=0), POINT, np.median(self.sampled, axis=0), axis=0)
 
 
 def distributions_of(

@@ -158,7 +158,7 @@ def sooner_by(
     starts = []
     for state, distributions in ((snapshot, known), (replace(snapshot, jobs=jobs), {**known, job_id: killed})):
         queue = model_of(state, running=running)
-        ids = [job.submission.job_id for job in queue.live]
+        ids = queue.ids
         if job_id not in ids[queue.model.running :] or not known.keys() >= set(ids):
             return None
         place = ids.index(job_id)

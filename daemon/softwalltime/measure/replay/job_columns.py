@@ -122,9 +122,6 @@ class JobColumns(Sequence[CompletedJob]):
         indexes = pa.array(which)
         return self._with(lambda column: column.take(indexes))
 
-    def take(self, which: Integers) -> list[CompletedJob]:
-        return list(self.select(which))
-
     def in_groups(self, size: int) -> "Iterator[JobColumns]":
         """Yield consecutive jobs, ``size`` at a time."""
         for first in range(0, len(self), size):

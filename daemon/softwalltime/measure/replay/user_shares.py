@@ -5,7 +5,7 @@ from functools import partial
 
 from softwalltime.core.errors import UsageError
 from softwalltime.measure.replay.fast_replay import ReplayResult, drive_specs, drivers
-from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+from softwalltime.measure.replay.parquet import ParquetWorkload
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Recorded
 from softwalltime.predict.policy.site import KEEP, WALLTIME

@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from math import inf
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.core.events import Kind
+from softwalltime.core.events import Deleted, Ended, Event, Kind, Started, Submitted
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
-from softwalltime.measure.replay.event_stream import EVENT, EventStream, Stride
 from softwalltime.measure.replay.job_columns import NAMES, JobColumns
 
 NEVER_RAN = "never ran (no runtime)"
@@ -25,6 +24,21 @@ PART = 1 << 16
 """Jobs of a part of a workload, whose events are sorted together."""
 SCORED = ("submitted", "walltime", "runtime")
 """Columns that scores need."""
+
+STRIDE = 4_000
+"""Events per batch, whose jobs fit into the processor's cache, and between two reports of progress."""
+
+EVENT = np.dtype(
+    [
+        ("time", np.int64), ("kind", np.int8), ("order", np.int64), ("number", np.int64), ("teaches", np.bool_),
+        ("last", np.bool_),
+    ]
+)  # fmt: skip
+"""An event as columns: ``time`` in epoch seconds; ``order`` decides between events of one kind at one instant;
+``number`` of the job in order of submission; ``last``: no other event of the job follows."""
+_CLASSES: dict[int, type[Submitted | Started | Deleted]] = {
+    Kind.SUBMITTED: Submitted, Kind.STARTED: Started, Kind.DELETED: Deleted
+}  # fmt: skip
 
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -69,6 +83,19 @@ class Recorded(Protocol):
 
     def skipped(self) -> dict[str, int]:
         """Count the jobs that are not scored by reason; a job with several reasons counts for the first."""
+
+
+class Stride(NamedTuple):
+    """Some events, one entry each: kinds (:class:`Kind`), numbers of the jobs in order of submission, jobs.
+
+    ``times`` are in epoch seconds; ``teaches``: predictors learn from the job.
+    """
+
+    kinds: list[int]
+    numbers: list[int]
+    jobs: list[CompletedJob]
+    times: list[int]
+    teaches: list[bool]
 
 
 class Workload:
@@ -128,11 +155,6 @@ class Workload:
     def runtime(self) -> Integers:
         """Seconds."""
         return self.jobs.numbers("runtime")
-
-    @cached_property
-    def shrink_to_fit(self) -> Flags:
-        least = self.jobs.numbers("min_walltime")
-        return np.not_equal(least, -1)
 
     @cached_property
     def scored(self) -> Flags:
@@ -210,10 +232,56 @@ class Workload:
         return {reason: int(jobs.sum()) for reason, jobs in reasons if jobs.any()}
 
 
-_ARRAYS = ("submitted", "source_order", "ended", "started", "teaches", "walltime", "runtime", "shrink_to_fit", "scored")
+_ARRAYS = ("submitted", "source_order", "ended", "started", "teaches", "walltime", "runtime", "scored")
 
 
 def in_period(submitted: Integers, since: int | None, until: int | None) -> Flags:
     """Return which jobs were submitted from ``since`` to before ``until``; ``None`` for no bound."""
     after: Flags = submitted >= (-inf if since is None else since)
     return after & (submitted < (inf if until is None else until))
+
+
+class EventStream:
+    """The events of consecutive parts of a workload.
+
+    These are the submissions, and the ends of the jobs that teach.  At one instant the order is that of the kinds;
+    submissions and starts are in order of submission, ends in the order of the source.
+
+    :param starts: the starts too.
+    :param everything: the starts, and the ends and deletions of all jobs too.
+    """
+
+    def __init__(self, *, starts: bool, everything: bool) -> None:
+        self._starts, self._everything = starts, everything
+        self._pending = np.empty(0, EVENT)
+        self._present: dict[int, CompletedJob] = {}
+
+    def strides(self, part: Workload | None) -> Iterator[Stride]:
+        """Yield the next events, up to the last submission of ``part``; ``None``, after the last part: all others.
+
+        No later part has an earlier event, because no job ends before its submission.
+        """
+        if part is None:
+            events = self._pending
+        else:
+            events = np.concatenate([self._pending, part.events(starts=self._starts, everything=self._everything)])
+            until = part.submitted[-1]
+            due = (events["time"] < until) | (events["time"] == until) & (events["kind"] <= Kind.SUBMITTED)
+            events, self._pending = events[due], events[~due]
+        events = events[np.lexsort((events["order"], events["kind"], events["time"]))]
+        present = self._present
+        for begin in range(0, len(events), STRIDE):
+            some = events[begin : begin + STRIDE]
+            numbers = some["number"].tolist()
+            if part is not None:
+                new = some["number"][some["kind"] == Kind.SUBMITTED]
+                present.update(zip(new.tolist(), part.jobs.select(np.searchsorted(part.numbers, new)), strict=True))
+            jobs = [present[number] for number in numbers]
+            yield Stride(some["kind"].tolist(), numbers, jobs, some["time"].tolist(), some["teaches"].tolist())
+            for number in some["number"][some["last"]].tolist():
+                del present[number]
+
+
+def event_of(kind: int, time: int, job: CompletedJob) -> Event:
+    """Return the event of this kind of a job, ``time`` in epoch seconds."""
+    return Ended(time, job) if kind == Kind.ENDED else _CLASSES[kind](time, job.submission)

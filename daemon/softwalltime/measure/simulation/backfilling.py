@@ -13,7 +13,7 @@ import numpy as np
 
 from softwalltime.measure.simulation.candidates import CandidateClasses
 from softwalltime.measure.simulation.machine import Profile, processors_of
-from softwalltime.measure.simulation.order import Order, best_first, blocks
+from softwalltime.measure.simulation.orders import Order, best_first, blocks
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS
@@ -331,8 +331,7 @@ class EasyBackfilling:
         needs = self._needs_array[jobs]
         # By size first: where few processors are free, few jobs are left.
         small = (needs <= free).nonzero()[0]
-        harmless: Integers = small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
-        return harmless
+        return small[(values[jobs[small]] <= time_left) | (needs[small] <= extra)]
 
 
 class InOrder:

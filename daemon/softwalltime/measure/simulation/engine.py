@@ -18,10 +18,10 @@ from softwalltime.measure.simulation.machine import Machine, Processors
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import limited
+from softwalltime.measure.simulation.resources import processors_of_queues
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
 from softwalltime.measure.simulation.system_state import SystemState, named
-from softwalltime.measure.simulation.vnodes import processors_of_queues
 from softwalltime.predict.predictors.base import Predictor
 
 _STRIDE = 4096
@@ -202,16 +202,14 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
 
 
 def simulate(
-    jobs: Jobs, machine: int | Machine, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
+    jobs: Jobs, processors: int, policy: SchedulerPolicy, progress: Callable[[int], None] = lambda _: None,
     predictors: Mapping[str, Predictor] = MappingProxyType({}),
 ) -> ScheduleOutcome:  # fmt: skip
     """Schedule jobs that each fit the machine (:meth:`Jobs.that_fit`) under a policy.
 
-    :param machine: how many processors there are, or an empty machine.
     :raises UsageError: if the policy names something that does not exist, or does not suit the machine.
     """
-    made = machine_of(jobs, machine, policy) if isinstance(machine, int) else machine
-    return Engine(jobs, made, policy, predictors).run(progress)
+    return Engine(jobs, machine_of(jobs, processors, policy), policy, predictors).run(progress)
 
 
 def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:

@@ -80,11 +80,6 @@ class CountedUsage:
             factor[nodes] = part[nodes] + (factor[parents] - part[nodes]) * self._share[nodes]
         return factor
 
-    def entity_node(self) -> Integers:
-        """Return the node of each entity."""
-        nodes: Integers = self.paths.max(axis=1, initial=0)
-        return nodes
-
 
 class _Tree:
     """Groups and entities as nodes, parents first.
@@ -105,23 +100,17 @@ class _Tree:
         np.add.at(total, parents[1:], [float(group.shares) for group in groups])
         self.share, self.percentage = np.zeros(len(parents)), np.zeros(len(parents))
         self.percentage[0] = 1.0
+        path_of: list[list[int]] = [[]]
         for number, group in enumerate(groups, 1):
             self.share[number] = group.shares / total[parents[number]] if total[parents[number]] else 0.0
             self.percentage[number] = self.share[number] * self.percentage[parents[number]]
-
-        def path_of(name: str) -> list[int]:
-            path, number = list[int](), node[name]
-            while number > 0:
-                path.insert(0, number)
-                number = parents[number]
-            return path
-
+            path_of.append([*path_of[parents[number]], number])
         self.used = np.full(len(parents), _LEAST)
         for name, used in settings.used:
-            *above, own = path_of(name)
+            *above, own = path_of[node[name]]
             self.used[own] = used
             self.used[[0, *above]] += used
-        paths = [path_of(name) for name in entities]
+        paths = [path_of[node[name]] for name in entities]
         depth = max(map(len, paths), default=1)
         self.paths = np.array([path + [-1] * (depth - len(path)) for path in paths], np.int64).reshape(-1, depth)
         position = {name: index for index, name in enumerate(entities)}

@@ -56,10 +56,12 @@ class Profile(Calendar):
     __slots__ = ("_needs", "_sizes", "free", "times")
 
     def __init__(
-        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int],
-        sizes: Integers | None = None,
-    ) -> None:  # fmt: skip
-        """:param ends: planned end and job of each running job, by planned end, all after now."""
+        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers
+    ) -> None:
+        """:param ends: planned end and job of each running job, by planned end, all after now.
+
+        :param sizes: the same as ``needs``.
+        """
         self._needs = needs
         self._sizes = sizes
         self.times = [now]
@@ -111,8 +113,6 @@ class Profile(Calendar):
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
         """Exactly which of these jobs fit from now on for their value."""
         free = self.free[0]
-        if self._sizes is None:
-            self._sizes = np.array(self._needs, np.int64)
         fitting: NDArray[np.bool_] = self._sizes[jobs] <= free
         small = fitting.nonzero()[0]
         if not len(small):

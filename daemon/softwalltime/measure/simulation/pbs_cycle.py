@@ -6,7 +6,7 @@ from itertools import chain
 import numpy as np
 
 from softwalltime.measure.simulation.machine import FOREVER, Profile
-from softwalltime.measure.simulation.order import CHUNK, best_first, blocks
+from softwalltime.measure.simulation.orders import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS, RankedQueue
 from softwalltime.measure.simulation.simulated_jobs import Integers

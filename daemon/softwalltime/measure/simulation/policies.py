@@ -10,9 +10,8 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from softwalltime.core.errors import OptionError, SourceError
 from softwalltime.core.validation import hint, plain, read_toml
-from softwalltime.measure.simulation.run_limits import RunLimit
+from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.shares import FairShareSettings
-from softwalltime.measure.simulation.vnodes import Vnodes
 from softwalltime.predict.policy.clamp import MIN_SOFT_WALLTIME_S
 from softwalltime.predict.policy.site import Exclusive
 from softwalltime.predict.predictors.registry import contents_of, make

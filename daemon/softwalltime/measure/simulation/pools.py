@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.simulation.machine import FOREVER, Calendar, Profile
-from softwalltime.measure.simulation.run_limits import RunLimit, amount, gpus, limits_of_job
+from softwalltime.measure.simulation.resources import (
+    RunLimit,
+    Vnodes,
+    amount,
+    gpus,
+    limits_of_job,
+    processors_of_queues,
+)
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
-from softwalltime.measure.simulation.vnodes import Vnodes, processors_of_queues
 
 MAX_POOLS = 64
 """Maximum number of pools for which it is remembered what each job takes of them."""
@@ -121,16 +127,11 @@ class Pools:
             if end > window.start:
                 self._crossing[index] += sign * self.shares[job][0][1]
 
-    def needs(self, pool: int) -> Integers:
-        """Return what each job takes of a pool."""
-        return self._taken(pool)[0]
+    def taken(self, pool: int) -> tuple[Integers, list[int]]:
+        """Return what each job takes of a pool, also as a list, which is faster job by job.
 
-    def listed(self, pool: int) -> list[int]:
-        """Return the same as a list, which is faster job by job."""
-        return self._taken(pool)[1]
-
-    def _taken(self, pool: int) -> tuple[Integers, list[int]]:
-        """Keep it for the last pools, because heads need the same ones again."""
+        It is kept for the last pools, because heads need the same ones again.
+        """
         found = self._last_pools.get(pool)
         if found is None:
             # No job has two shares of one pool.
@@ -254,9 +255,9 @@ class PoolCalendar(Calendar):
         profile = self._profiles.get(pool)
         if profile is None:
             machine = self._machine
-            needs = machine.listed(pool)
+            sizes, needs = machine.taken(pool)
             ends = self._ends if pool == 0 else [end for end in self._ends if needs[end[1]]]
-            profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs, machine.needs(pool))
+            profile = self._profiles[pool] = Profile(self._now, machine.free[pool], ends, needs, sizes)
             if pool == 0:
                 for window in machine.active:
                     profile.add(window.processors, window.end, FOREVER)

@@ -24,7 +24,6 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.schedule_metrics import Metrics, classes, measure, measure_classes
 from softwalltime.measure.simulation.shaking import shaken
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
-from softwalltime.measure.simulation.vnodes import jobs_on
 
 Progress = Callable[[int], None]
 
@@ -81,7 +80,7 @@ def evaluate(task: SimulationTask) -> list[SimulationResult]:
     """
     require_version(task.experiment.version)
     vnodes = task.experiment.baseline.vnodes
-    jobs = load_once(task.path, lambda path: jobs_on(vnodes, jobs_of(*read(path))))
+    jobs = load_once(task.path, lambda path: jobs_of(*read(path), vnodes=vnodes))
     return list(results(shaken(jobs, task.experiment.shake, task.seed), task.experiment, task.policies, task.seed))
 
 

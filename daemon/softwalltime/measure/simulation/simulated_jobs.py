@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.job_columns import JobColumns
+from softwalltime.measure.simulation.resources import Vnodes, processors_on
 
 NO_RUNTIME = "no runtime"
 NO_WALLTIME = "no walltime"
@@ -57,12 +58,11 @@ class Jobs:
         """Processors that each job requests, or was allocated if the request is unknown."""
         return np.maximum(self.completed.numbers("ncpus"), 1).astype(np.float64)
 
-    def scored_share(self, processors: int | None = None) -> float:
-        """The share of the processor time that the scored jobs up to this size used as recorded; 1 without jobs."""
+    def scored_share(self) -> float:
+        """The share of the processor time that the scored jobs used as recorded; 1 without jobs."""
         # As floats: a damaged record may hold more processor-seconds than an integer of 64 bits.
         used = np.array(self.processors, np.float64) * np.array(self.runtime, np.float64)
-        counted = self.scored if processors is None else self.scored & (np.array(self.processors) <= processors)
-        return float(used[counted].sum() / used.sum()) if len(self) else 1.0
+        return float(used[self.scored].sum() / used.sum()) if len(self) else 1.0
 
     def peak(self) -> int:
         """The most processors in use at one time as recorded, and at least the largest job; 0 without jobs."""
@@ -91,9 +91,13 @@ class Jobs:
 
 
 def jobs_of(
-    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False
-) -> Jobs:
-    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime."""
+    completed: Sequence[CompletedJob], teaching: Collection[State] = TEACHING, *, limited_only: bool = False,
+    vnodes: tuple[Vnodes, ...] = (),
+) -> Jobs:  # fmt: skip
+    """The jobs of these records that can be simulated: with runtime, processors and, if ``limited_only``, walltime.
+
+    :param vnodes: of the machine, on which they take processors (:func:`.processors_on`).
+    """
     records = JobColumns.of(completed)
     which, left_out = simulable(records, limited_only=limited_only)
     records = records.select(which)
@@ -104,7 +108,7 @@ def jobs_of(
     return Jobs(
         records,
         tuple(eligible[order].tolist()),
-        tuple(records.numbers("ncpus").tolist()),
+        tuple(processors_on(vnodes, records).tolist()),
         tuple(np.where(walltime > 0, walltime, UNLIMITED_WALLTIME_S).tolist()),
         tuple(records.numbers("runtime").tolist()),
         tuple(records.teaching(teaching).tolist()),

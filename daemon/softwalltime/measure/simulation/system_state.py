@@ -12,8 +12,7 @@ from softwalltime.core.errors import UsageError
 from softwalltime.core.promises import is_foreseen
 from softwalltime.measure.simulation.corrections import CORRECTIONS, Estimates
 from softwalltime.measure.simulation.machine import Machine
-from softwalltime.measure.simulation.order import Order, PlacesFirst, best_first
-from softwalltime.measure.simulation.orders import order_of
+from softwalltime.measure.simulation.orders import Order, PlacesFirst, best_first, order_of
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.queue import RankedQueue, RunningJobs, WaitingQueue

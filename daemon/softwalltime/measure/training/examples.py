@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import CompletedJob
-from softwalltime.measure.replay.pass_events import pass_events
+from softwalltime.measure.replay.fast_replay import pass_events
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.drive import PredictorDriver
 from softwalltime.predict.predictors.calibrated import Calibrated, CalibratedOptions

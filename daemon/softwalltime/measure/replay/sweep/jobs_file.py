@@ -12,8 +12,7 @@ from typing import Any, TypeVar
 from softwalltime.core.errors import SourceError
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.parquet import GROUP, read_groups, read_metadata, write_parquet
-from softwalltime.measure.replay.parquet_workload import ParquetWorkload
+from softwalltime.measure.replay.parquet import GROUP, ParquetWorkload, read_groups, read_metadata, write_parquet
 from softwalltime.measure.replay.recorded_files import SORTED
 from softwalltime.measure.replay.workload import Recorded, Scoring, Workload
 
