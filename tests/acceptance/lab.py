@@ -162,6 +162,8 @@ class Lab:
         file = self.home / "spool" / "vnodes"
         settings = (f"resources_available.ncpus = {ncpus}", f"sharing = {sharing}")
         lines = [f"{name}: {setting}" for name in names for setting in settings]
+        # Each as on a host of its own: PBS breaks a chunk across the vnodes of one host.
+        lines += [f"{name}: resources_available.host = {name}" for name in names]
         file.write_text("\n".join(["$configversion 2", *lines, ""]))
 
         def reload() -> None:
@@ -171,7 +173,12 @@ class Lab:
             self.must("pbs_mom", "-s", "insert", "softwalltime", str(file))
             try:
                 reload()
-                until(lambda: self.must("pbsnodes", "-av").count(f"sharing = {sharing}") == len(names), 30, "vnodes")
+
+                def has(name: str) -> bool:
+                    node = self.json("pbsnodes", "-av", "-F", "json")["nodes"].get(name, {})
+                    return bool(node.get("sharing") == sharing)
+
+                until(lambda: all(map(has, names)), 30, "vnodes")
                 for name, queue in zip(names, queues, strict=True):
                     if queue:
                         self.qmgr(f"set node {name} queue = {queue}")

@@ -22,7 +22,7 @@ _TIMES = {"Q": "qtime", "S": "start", "E": "end"}
 class Sleeper:
     """One job: submitted ``offset`` s after the first, sleeps ``runtime`` s on ``ncpus`` processors.
 
-    ``spread``: in as many chunks, which may be on several vnodes.
+    ``chunk``: processors of each chunk, which may be on several vnodes; 0: all in one chunk.
     """
 
     offset: float
@@ -31,11 +31,12 @@ class Sleeper:
     walltime: int
     user: str = "alice"
     queue: str = "workq"
-    spread: bool = False
+    chunk: int = 0
 
     @property
     def select(self) -> str:
-        return f"select={self.ncpus}:ncpus=1" if self.spread else f"select=1:ncpus={self.ncpus}"
+        each = self.chunk or self.ncpus
+        return f"select={self.ncpus // each}:ncpus={each}"
 
 
 WALLTIMES = (127, 163, 211, 269, 347)

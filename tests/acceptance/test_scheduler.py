@@ -171,7 +171,7 @@ def test_limits_on_running_jobs(lab: Lab, processors: int, tmp_path: Path) -> No
 def test_whole_vnodes_and_vnodes_of_a_queue(lab: Lab, tmp_path: Path) -> None:
     def on_vnodes(*values: Any) -> list[Sleeper]:
         return [
-            replace(each, ncpus=min(each.ncpus, 8) if each.queue == "nodefault" else each.ncpus, spread=True)
+            replace(each, ncpus=min(each.ncpus, 8) if each.queue == "nodefault" else each.ncpus, chunk=1)
             for each in of_two_queues(*values)
         ]
 
@@ -179,6 +179,20 @@ def test_whole_vnodes_and_vnodes_of_a_queue(lab: Lab, tmp_path: Path) -> None:
         policy = policy_of_the_site(lab, tmp_path)
         assert policy.vnodes == (Vnodes(4, 4, "", "force_excl"), Vnodes(2, 4, "nodefault", "force_excl"))
         agree(lab, 24, policy, seed=8, make=lambda count, _, *rest: on_vnodes(count, 16, *rest))
+
+
+@pytest.mark.usefixtures("strict")
+def test_parts_of_vnodes(lab: Lab, tmp_path: Path) -> None:
+    def in_chunks(count: int, _: int, load: float, seed: int) -> list[Sleeper]:
+        random = np.random.default_rng(seed)
+        chunks, counts = random.integers(1, 5, count).tolist(), random.choice([1, 1, 2, 3, 6], count).tolist()
+        sleepers = zip(workload(count, 12, load, seed), chunks, counts, strict=True)
+        return [replace(each, ncpus=chunk * number, chunk=chunk) for each, chunk, number in sleepers]
+
+    with lab.vnodes(4, [""] * 6, "default_shared"):
+        policy = policy_of_the_site(lab, tmp_path)
+        assert policy.vnodes == (Vnodes(6, 4, "", "default_shared"),)
+        agree(lab, 24, policy, seed=9, make=in_chunks)
 
 
 @pytest.mark.usefixtures("half")

@@ -143,12 +143,25 @@ def test_what_the_machine_has_besides_processors_is_said() -> None:
         replace(site(), vnodes=vnodes, reservations=(AdvanceReservation("S1.srv", NOW, NOW + 60, 1, "RESV_CONFIRMED"),))
     )
     assert read.processors == 48
-    assert read.policy.vnodes == (Vnodes(1, 16, "", "default_shared"), Vnodes(1, 32, "fast", "force_exclhost"))
+    assert read.policy.vnodes == (Vnodes(1, 16, "", "default_shared"), Vnodes(1, 32, "fast", "force_exclhost", ngpus=4))
     assert read.remarks == (
-        "2 vnodes are one pool: which vnode has free processors and memory is not modelled",
         "32 of the processors are of vnodes that are down or offline: --processors gives another size",
         "reservations are not simulated: 1",
     )
+
+
+def test_vnodes_that_jobs_share_on_one_host_are_one() -> None:
+    def policy_with(sharing: str, *resources: str) -> SchedulerPolicy:
+        vnodes = tuple(
+            VnodeState(f"{host}[{number}]", host, "free", 8, sharing=sharing, mem=2**30)
+            for host in ("h1", "h2")
+            for number in range(2)
+        )
+        return site_scheduler(replace(site(resources=resources), vnodes=vnodes)).policy
+
+    assert policy_with("default_shared", "ncpus", "mem").vnodes == (Vnodes(2, 16, "", "default_shared", 2**31),)
+    assert policy_with("default_shared", "ncpus").vnodes == (Vnodes(2, 16, "", "default_shared"),)
+    assert policy_with("force_excl", "ncpus").vnodes == (Vnodes(4, 8, "", "force_excl"),)
 
 
 @pytest.mark.parametrize("state", ["maintenance", "Stale", "busy", "free,offline_by_mom", "state-unknown,down"])

@@ -52,12 +52,13 @@ def anonymous_snapshot(snapshot: ServerSnapshot, names: Pseudonyms) -> ServerSna
             for name, value in named
         )
 
+    hosts = {host: f"host-{number}" for number, host in enumerate(dict.fromkeys(v.host for v in snapshot.vnodes), 1)}
     return replace(
         snapshot,
         server=SERVER,
         jobs=(),
         vnodes=tuple(
-            replace(vnode, name=f"vnode-{number}", host=f"vnode-{number}")
+            replace(vnode, name=f"vnode-{number}", host=hosts[vnode.host])
             for number, vnode in enumerate(snapshot.vnodes, 1)
         ),
         reservations=tuple(

@@ -18,6 +18,7 @@ from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import total_processors
 from softwalltime.measure.simulation.runs import (
     Experiment,
     SimulationPlan,
@@ -244,7 +245,7 @@ def compare_candidates(
         as_submitted = relative_changes(both[:1], both[1:])["wait_mean"]
         return replace(waits, as_submitted=as_submitted, classes=classes)
 
-    remarks = (*options.baseline.remarks, *_remarks(jobs, site))
+    remarks = (*options.baseline.remarks, *_remarks(jobs, site, processors))
     return SimulationFigures(
         options.baseline.name, processors, recorded.estimated, len(jobs), recorded.of, recorded.refused,
         jobs.submitted[0], jobs.submitted[-1], options.seeds, measure_likeness(jobs, processors, site),
@@ -255,12 +256,14 @@ def compare_candidates(
     )  # fmt: skip
 
 
-def _remarks(jobs: Jobs, site: SchedulerPolicy) -> Iterator[str]:
+def _remarks(jobs: Jobs, site: SchedulerPolicy, processors: int) -> Iterator[str]:
     """Yield remarks on jobs of the log that PBS treats otherwise than the simulation does."""
     if (servers := len(set(jobs.completed.values("server")))) > 1:
         yield f"the jobs of {servers} servers share one queue and machine; give the logs of one server"
     if reserved := sum(_RESERVATION.fullmatch(queue or "") is not None for queue in jobs.completed.values("queue")):
         yield f"{plural(reserved, 'job')} in reservations (queues such as R12) wait for processors as all others do"
+    if site.vnodes and (total := total_processors(site.vnodes)) != processors:
+        yield f"the vnodes have {total:,} processors, not {processors:,}: which of them are free is not simulated"
     if not site.vnodes and (whole := sum("excl" in (place or "") for place in jobs.completed.values("place"))):
         yield f"{plural(whole, 'job')} with whole vnodes (place=excl) count with the processors that they request"
     queued = np.maximum(jobs.completed.numbers("submitted"), jobs.completed.numbers("qtime"))

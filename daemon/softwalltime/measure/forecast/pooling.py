@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 from pydantic import TypeAdapter
@@ -58,7 +58,24 @@ def is_up(vnode: VnodeState) -> bool:
 def vnodes_of(vnodes: Iterable[VnodeState]) -> tuple[Vnodes, ...]:
     """Return the kinds of these vnodes; those without processors are left out."""
     kinds = Counter((vnode.ncpus, vnode.queue, vnode.sharing) for vnode in vnodes if vnode.ncpus)
-    return tuple(Vnodes(count, *kind) for kind, count in sorted(kinds.items()))
+    return tuple(Vnodes(count, *kind) for kind, count in kinds.items())
+
+
+def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[Vnodes, ...]:
+    """Return the kinds of vnodes, with those that jobs share on one host as one: PBS breaks a chunk across them.
+
+    :param considered: resources that the scheduler considers, of memory and GPUs (``mem``, ``ngpus``).
+    """
+    mem, ngpus = "mem" in considered, "ngpus" in considered
+    hosts: dict[tuple[str, str, str], list[int]] = {}
+    for vnode in vnodes:
+        if vnode.ncpus:
+            shared = not vnode.sharing.startswith(("default_excl", "force_excl"))
+            host = hosts.setdefault((vnode.host if shared else vnode.name, vnode.queue, vnode.sharing), [0, 0, 0])
+            for which, amount in enumerate((vnode.ncpus, vnode.mem * mem, vnode.ngpus * ngpus)):
+                host[which] += amount
+    kinds = Counter((has[0], queue, sharing, *has[1:]) for (_, queue, sharing), has in hosts.items())
+    return tuple(Vnodes(count, *kind) for kind, count in kinds.items())
 
 
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")

@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.simulation.backfilling import DISCIPLINES
 from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.placement import VnodeLayout, VnodeMachine
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import limited
-from softwalltime.measure.simulation.resources import processors_of_queues
+from softwalltime.measure.simulation.resources import processors_of_queues, total_processors
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs, jobs_of
 from softwalltime.measure.simulation.slack import Bounds
 from softwalltime.measure.simulation.system_state import SystemState, named
@@ -213,7 +214,14 @@ def simulate(
 
 
 def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
-    """Return an empty machine with the policy's limits, and with its vnodes where queues have their own."""
+    """Return an empty machine with the policy's limits and vnodes.
+
+    Which vnodes have free processors counts in PBS's cycle, if there are several and the machine has their processors.
+    """
+    machine: Machine = Processors(processors, jobs.processors)
     if policy.limits or processors_of_queues(policy.vnodes):
-        return limited(jobs, processors, policy.vnodes, policy.limits)
-    return Processors(processors, jobs.processors)
+        machine = limited(jobs, processors, policy.vnodes, policy.limits)
+    several = sum(kind.count for kind in policy.vnodes) > 1 and total_processors(policy.vnodes) == processors
+    if policy.backfill == "pbs" and several and any(jobs.completed.values("select")):
+        return VnodeMachine(machine, VnodeLayout(policy.vnodes), jobs)
+    return machine

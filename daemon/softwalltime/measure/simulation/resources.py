@@ -112,6 +112,14 @@ class Vnodes:
     """The queue whose jobs they are for; empty: those of all queues without vnodes of their own."""
     sharing: str = ""
     """PBS's attribute of that name: whether a job gets them as a whole."""
+    mem: Annotated[int, Field(ge=0)] = 0
+    """The memory of each in bytes; 0: unknown, or not considered by the scheduler."""
+    ngpus: Annotated[int, Field(ge=0)] = 0
+    """The GPUs of each."""
+
+
+def total_processors(vnodes: Iterable[Vnodes]) -> int:
+    return sum(kind.count * kind.ncpus for kind in vnodes)
 
 
 def processors_of_queues(vnodes: Iterable[Vnodes]) -> dict[str, int]:
@@ -160,5 +168,10 @@ def processors_on(vnodes: tuple[Vnodes, ...], records: JobColumns) -> Integers:
     asked = records.numbers("ncpus")
     if not vnodes:
         return asked
-    taken = (processors_taken(vnodes, *request) for request in records.rows(*REQUEST))
+    # Vnodes that differ in memory alone are one kind here: the kinds are compared for each job.
+    counts = Counter[tuple[int, str, str]]()
+    for kind in vnodes:
+        counts[kind.ncpus, kind.queue, kind.sharing] += kind.count
+    kinds = tuple(Vnodes(count, *kind) for kind, count in counts.items())
+    taken = (processors_taken(kinds, *request) for request in records.rows(*REQUEST))
     return np.where(asked > 0, np.fromiter(taken, np.int64, len(records)), asked)
