@@ -10,6 +10,7 @@ from softwalltime.measure.simulation.engine import check, simulate
 from softwalltime.measure.simulation.orders import Formula, powers
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.predict.policy.power_order import BALANCED, PowerOrder
 from tests.samples import job
@@ -29,7 +30,8 @@ def workloads(draw: st.DrawFn) -> Jobs:
                 ncpus=draw(st.sampled_from((1, 2, 3, 8, MACHINE))),
             )
         )  # fmt: skip
-    return jobs_of(records)
+    # Whole vnodes are more processors than those that the formula counts.
+    return jobs_of(records, vnodes=draw(st.sampled_from(((), (Vnodes(2, MACHINE // 2, "", "force_excl"),)))))
 
 
 orders = st.builds(

@@ -255,7 +255,8 @@ class ColumnOrder(Order):
     ) -> None:
         self.fixed = fixed
         self.submitted = np.array(jobs.submitted, np.int64)
-        self.processors = np.array(jobs.processors, np.float64)
+        # As in a formula: those requested, where a job takes whole vnodes.
+        self.processors = jobs.requested
         self.value = values.ordering
         self.arrival = np.log10(np.maximum(self.submitted - (self.submitted[0] if len(jobs) else 0), 1))
         self._score = score
