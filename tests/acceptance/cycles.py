@@ -11,9 +11,11 @@ from itertools import groupby, product, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from softwalltime.measure.forecast.pooling import placed_on
 from softwalltime.measure.simulation.engine import machine_of
 from softwalltime.measure.simulation.machine import Calendar, Machine
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
+from softwalltime.measure.simulation.placement import Placement, VnodeMachine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
@@ -25,15 +27,21 @@ TRIED = 5
 """Most jobs that end within a moment and may still run or be exiting: each of them triples the number of tries."""
 
 
+VNODES = 16
+"""Most vnodes that :meth:`Lab.vnodes` makes, called vn0 and so on, in the order of the policy's."""
+
+
 class WithExiting:
     """A machine of which exiting jobs still hold a part.
 
     :param free: the machine without exiting jobs.
     :param in_use: the same machine, with them.
+    :param processors: what each job takes.
     """
 
-    def __init__(self, free: Machine, in_use: Machine) -> None:
+    def __init__(self, free: Machine, in_use: Machine, processors: Sequence[int]) -> None:
         self._free, self._in_use = free, in_use
+        self._processors = processors
         self.kind, self.fits = free.kind, in_use.fits
 
     def allocate(self, job: int) -> None:
@@ -43,6 +51,16 @@ class WithExiting:
     def release(self, job: int) -> None:
         self._free.release(job)
         self._in_use.release(job)
+
+    def place(self, job: int, exec_vnode: str) -> None:
+        """Let a job start on the vnodes that it was on: which ones PBS chose may depend on earlier plans."""
+        vnodes = {f"vn{number}": number for number in range(VNODES)}
+        taken = [(vnodes[name], ncpus) for name, ncpus in placed_on(exec_vnode).items() if name in vnodes]
+        for machine in (self._free, self._in_use):
+            # A job that has whole vnodes takes more than it asks for.
+            if isinstance(machine, VnodeMachine) and sum(ncpus for _, ncpus in taken) == self._processors[job]:
+                numbers, ncpus = np.array(taken, np.int64).T
+                machine.placed[job] = Placement(numbers, np.array([ncpus, 0 * ncpus, 0 * ncpus]))
 
     def exit(self, job: int) -> None:
         """Let a job that was released still hold its part."""
@@ -169,16 +187,18 @@ class _Scheduler:
         :param states: what has become of jobs that end near this time, where it is not what the records say.
         """
         jobs, policy = self._jobs, self._policy
-        machine = WithExiting(*(machine_of(jobs, self._processors, policy) for _ in range(2)))
+        free, in_use = (machine_of(jobs, self._processors, policy) for _ in range(2))
+        machine = WithExiting(free, in_use, jobs.processors)
         system = SystemState(jobs, machine, policy)
         running = set()
-        for time, kind, job in past:
+        for time, kind, job, exec_vnode in past:
             system.begin_cycle(time)
             if kind == "Q":
                 if system.values.change_at_submission:
                     system.values.submitted(job, time)
                 system.submit([job], time)
             elif kind == "S":
+                machine.place(job, exec_vnode)
                 system.start(job, time)
                 running.add(job)
             elif job not in states:

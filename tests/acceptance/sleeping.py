@@ -130,11 +130,12 @@ def run(lab: Lab, sleepers: Sequence[Sleeper], timeout: float) -> list[str]:
 
 
 class Record(NamedTuple):
-    """A record of the accounting log: when (epoch seconds), its type (Q, S or E), and the job's position."""
+    """A record of the accounting log: when (epoch seconds), its type (Q, S or E), the job's position, its vnodes."""
 
     time: int
     kind: str
     job: int
+    exec_vnode: str = ""
 
 
 def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Record]]:
@@ -152,7 +153,8 @@ def recorded(lab: Lab, ids: Sequence[str]) -> tuple[list[CompletedJob], list[Rec
                 # A server that was set up anew gives the ids of earlier jobs again.
                 records = [record for record in records if record.job != positions[job]]
             if found := re.search(rf" {_TIMES.get(kind)}=(\d+)", message):
-                records.append(Record(int(found[1]), kind, positions[job]))
+                on = re.search(r" exec_vnode=(\S+)", message)
+                records.append(Record(int(found[1]), kind, positions[job], on[1] if on else ""))
     times = {(record.kind, record.job): record.time for record in records}
     jobs = {job.submission.job_id: job for job in read_jobs(days, Tally())}
     completed = []

@@ -83,6 +83,28 @@ def test_a_request_beyond_the_vnodes_counts_as_single_processors(select: str) ->
     assert starts("20:ncpus=3", select, vnodes=vnodes) == [0, 0 if select == "1:ncpus=5" else 100]
 
 
+def starts_of(vnodes: int, *wanted: tuple[int, int, int]) -> list[int]:
+    """Submit jobs of 100 s with these chunks, processors of each and walltimes to vnodes of 4; return their starts."""
+    records = [
+        job(
+            user="a", submitted=0, runtime=100, walltime=walltime, ncpus=count * size, job_id=str(number),
+            select=f"{count}:ncpus={size}",
+        )
+        for number, (count, size, walltime) in enumerate(wanted)
+    ]  # fmt: skip
+    return simulate(jobs_of(records), 4 * vnodes, replace(PBS, vnodes=(Vnodes(vnodes, 4),))).start.tolist()
+
+
+@pytest.mark.parametrize(("walltime", "start"), [(100, 0), (101, 200)])
+def test_a_job_on_a_vnode_of_the_top_job_must_end_before_its_start(walltime: int, start: int) -> None:
+    assert starts_of(2, (1, 4, 100), (2, 4, 100), (1, 4, walltime)) == [0, 100, start]
+
+
+def test_jobs_may_run_on_beside_the_top_job_where_it_leaves_processors() -> None:
+    # One processor of each vnode is left; the third job has gone by then, so both others may run on.
+    assert starts_of(3, (1, 4, 100), (3, 3, 100), (1, 1, 100), (1, 1, 200), (1, 1, 200)) == [0, 100, 0, 0, 0]
+
+
 def test_limits_hold_beside_vnodes() -> None:
     records = [
         job(user="a", submitted=0, runtime=100, walltime=100, ncpus=1, select="1:ncpus=1", job_id=str(number))

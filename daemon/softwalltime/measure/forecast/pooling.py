@@ -74,7 +74,7 @@ def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple
             host = hosts.setdefault((vnode.host if shared else vnode.name, vnode.queue, vnode.sharing), [0, 0, 0])
             for which, amount in enumerate((vnode.ncpus, vnode.mem * mem, vnode.ngpus * ngpus)):
                 host[which] += amount
-    kinds = Counter((has[0], queue, sharing, *has[1:]) for (_, queue, sharing), has in hosts.items())
+    kinds = Counter((has[0], queue, sharing, has[1], has[2]) for (_, queue, sharing), has in hosts.items())
     return tuple(Vnodes(count, *kind) for kind, count in kinds.items())
 
 

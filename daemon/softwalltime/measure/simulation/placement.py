@@ -97,7 +97,7 @@ class VnodeLayout:
                 if scatter:
                     usable = np.ones(free.shape[1], np.bool_) if usable is None else usable.copy()
                     usable[placement.vnodes] = False
-            vnodes = taken.any(axis=0).nonzero()[0]
+            vnodes = np.flatnonzero(taken.any(axis=0))
             placement = Placement(vnodes, taken[:, vnodes])
         if placement is None or request.whole is None:
             return placement
