@@ -80,7 +80,26 @@ def test_vnodes_of_a_queue_memory_and_gpus() -> None:
 @pytest.mark.parametrize("select", ["1:ncpus=5", "+".join(f"1:ncpus={1 + n % 2}" for n in range(MAX_CHUNK_KINDS + 1))])
 def test_a_request_beyond_the_vnodes_counts_as_single_processors(select: str) -> None:
     vnodes = (Vnodes(20, 4),)
-    assert starts("20:ncpus=3", select, vnodes=vnodes) == [0, 0 if select == "1:ncpus=5" else 100]
+    # Each vnode has one processor left.
+    assert starts("20:ncpus=3", select, vnodes=vnodes) == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "1:ncpus=1+9223372036854775807:ncpus=0", f"{'9' * 30}:ncpus=1+1:ncpus=1", f"1:ncpus=1:mem={'9' * 30}tb",
+        "1:ncpus=1:mem=1tb:ngpus=9223372036854775807", "1:ncpus=-1", "0:ncpus=4",
+        "2147483647:ncpus=2147483647:mem=8388607tb", ":", "1:ncpus=1:mem=8e9",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["", "pack", "scatter", "excl"])
+def test_a_hostile_request_ends_no_simulation(select: str, place: str) -> None:
+    records = [
+        job(user="a", submitted=0, runtime=9, walltime=9, ncpus=1, select=each, place=place, job_id=each)
+        for each in (select, "1:ncpus=1")
+    ]
+    jobs, refused = jobs_of(records, vnodes=FOUR).that_fit(8)
+    assert simulate(jobs, 8, replace(PBS, vnodes=FOUR)).start.tolist() == [0] * (2 - refused)
 
 
 def starts_of(vnodes: int, *wanted: tuple[int, int, int]) -> list[int]:

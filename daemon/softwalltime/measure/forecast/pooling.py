@@ -71,7 +71,7 @@ def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple
     for vnode in vnodes:
         if vnode.ncpus:
             shared = not vnode.sharing.startswith(("default_excl", "force_excl"))
-            host = hosts.setdefault((vnode.host if shared else vnode.name, vnode.queue, vnode.sharing), [0, 0, 0])
+            host = hosts.setdefault(((shared and vnode.host) or vnode.name, vnode.queue, vnode.sharing), [0, 0, 0])
             for which, amount in enumerate((vnode.ncpus, vnode.mem * mem, vnode.ngpus * ngpus)):
                 host[which] += amount
     kinds = Counter((has[0], queue, sharing, has[1], has[2]) for (_, queue, sharing), has in hosts.items())

@@ -16,8 +16,8 @@ from softwalltime.measure.simulation.resources import REQUEST, Vnodes, gets_whol
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
 _UNLIMITED = 1 << 60
-"""What a vnode has of memory if that is not known."""
-MAX_CHUNK_KINDS = 16
+"""What a vnode has of memory if that is not known; no request is larger."""
+MAX_CHUNK_KINDS = 8
 """Maximum number of kinds of chunks in a request; a longer one counts as single processors, for its users choose it."""
 
 
@@ -42,6 +42,10 @@ class PlacementRequest(NamedTuple):
     usable: NDArray[np.bool_] | None
     whole: NDArray[np.bool_] | None
 
+    def largest(self) -> list[int]:
+        """Return what one vnode must have of each resource."""
+        return [max((some.resources[which] for some in self.chunks), default=0) for which in range(3)]
+
 
 class VnodeLayout:
     """All vnodes in the order in which the scheduler tries them; ``capacity``: processors, memory and GPUs of each."""
@@ -58,7 +62,11 @@ class VnodeLayout:
     def request(self, ncpus: int | None, nodect: int | None, select: str, place: str, queue: str) -> PlacementRequest:
         """Return the request of a job with these attributes; single processors where it fits no empty machine."""
         chunks, arrangement = requested(select or "", place or "", ncpus or 1, nodect or 0)
-        if len(chunks) <= MAX_CHUNK_KINDS:
+        chunks = tuple(some for some in chunks if some.count and any(some.resources))
+        if arrangement == "pack":
+            processors, mem, gpus = (sum(some.count * some.resources[which] for some in chunks) for which in range(3))
+            chunks = (Chunks(1, (processors, mem, gpus)),)
+        if len(chunks) <= MAX_CHUNK_KINDS and all(some.count * max(some.resources) < _UNLIMITED for some in chunks):
             usable, whole = self._usable(queue if queue in self._queues else ""), self._whole(place or "")
             request = PlacementRequest(chunks, arrangement, usable, whole)
             if self.find(request, self.capacity) is not None:
@@ -82,9 +90,6 @@ class VnodeLayout:
         if request.whole is not None:
             untouched = ~request.whole | (free == self.capacity).all(axis=0)
             usable = untouched if usable is None else usable & untouched
-        if request.arrangement == "pack":
-            processors, mem, gpus = (sum(some.count * some.resources[which] for some in chunks) for which in range(3))
-            chunks = (Chunks(1, (processors, mem, gpus)),)
         if len(chunks) == 1:
             placement = _first(chunks[0], free, usable, scatter=scatter)
         else:
@@ -132,6 +137,8 @@ class VnodeMachine:
         numbers: dict[tuple[object, ...], int] = {}
         self._number = [numbers.setdefault(row, len(numbers)) for row in jobs.completed.rows(*REQUEST)]
         self._requests = [layout.request(*row) for row in numbers]  # type: ignore[arg-type]  # the fields of REQUEST
+        self._numbers = np.array(self._number, np.int64)
+        self._largest = np.array([request.largest() for request in self._requests], np.int64).reshape(-1, 3).T
         self.free = layout.capacity.copy()
         self.placed: dict[int, Placement] = {}
         """The vnodes of the running jobs, and of one that is about to start."""
@@ -154,6 +161,12 @@ class VnodeMachine:
 
     def fits(self, job: int) -> bool:
         return self._inner.fits(job) and self.find_now(job, self.free) is not None
+
+    def may_fit(self, jobs: Integers) -> NDArray[np.bool_]:
+        """Return for which of these jobs some vnode has what the largest chunk needs of each resource."""
+        most = self.free.max(axis=1, initial=0)
+        may_fit: NDArray[np.bool_] = (self._largest[:, self._numbers[jobs]] <= most[:, None]).all(axis=0)
+        return may_fit
 
     def allocate(self, job: int) -> None:
         """Give the job the vnodes of ``placed``; else the first ones, or none if they are too few."""
@@ -192,7 +205,10 @@ class VnodeCalendar(Calendar):
         self._next: tuple[int, int, Placement, Integers] | None = None
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        return self._inner.candidates(jobs, values)
+        candidates = self._inner.candidates(jobs, values)
+        places = candidates.nonzero()[0]
+        candidates[places] = self._machine.may_fit(jobs[places])
+        return candidates
 
     def fits(self, job: int, start: int, seconds: int) -> bool:
         """Whether the job fits from ``start``, which is now, for that long; then fix its vnodes."""

@@ -104,7 +104,7 @@ _EXCLUSIVE, _SHARED = re.compile(r"\bexcl(host)?\b"), re.compile(r"\bshared\b")
 class Vnodes:
     """A number of equal vnodes."""
 
-    count: Annotated[int, Field(ge=0)]
+    count: Annotated[int, Field(ge=0, le=1_000_000)]
     """How many there are."""
     ncpus: Annotated[int, Field(ge=0)]
     """The processors of each."""
