@@ -80,9 +80,9 @@ def views_page() -> str:
     from softwalltime.store.definitions import view_columns, views
 
     lines = ["# Views", "", "The comments of the views, as `\\d+` in psql prints them.", ""]
-    for view in views():
-        comments = _COMMENT.findall(view.statements)
-        lines += [f"## {view.name}", ""]
+    for view, statements in views().items():
+        comments = _COMMENT.findall(statements)
+        lines += [f"## {view}", ""]
         lines += [f"{_cell(text)}\n" for kind, _, text in comments if kind == "VIEW"]
         rows = [f"| `{name}` | {_cell(text)} |" for kind, name, text in comments if kind == "COLUMN"]
         lines += ["| column | meaning |", "| --- | --- |", *rows, ""] if rows else []

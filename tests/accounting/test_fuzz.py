@@ -188,10 +188,10 @@ def one_log(engine: Engine, folder: Path, chance: Random) -> int:
         assert stored == read
     names = {line.split(b";")[2].decode() for line in whole if line not in of_cut}
     assert names <= {job.submission.job_id for job in stored.values()}
-    assert len(malformed) == len({line.offset for line in malformed}) == tally.malformed
+    assert len(malformed) == len({line.byte_offset for line in malformed}) == tally.malformed
     for line in malformed:
-        assert content[line.offset :].startswith(line.line)
-        assert content[: line.offset].count(b"\n") == line.line_number - 1
+        assert content[line.byte_offset :].startswith(line.line)
+        assert content[: line.byte_offset].count(b"\n") == line.line_number - 1
     log.unlink()
     return len(lines)
 
