@@ -259,3 +259,30 @@ def test_no_top_job_is_delayed_and_no_vnode_overcommitted(cases: list[tuple[int,
     outcome = Engine(jobs, machine, policy).run()
     promised = outcome.promise >= 0
     assert (outcome.start[promised] <= outcome.promise[promised]).all()
+
+
+def test_a_long_queue_gives_the_schedule_of_testing_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(1)
+    records = [
+        job(
+            user="a", submitted=int(submitted), runtime=int(runtime), walltime=300, ncpus=int(count * size),
+            select=f"{count}:ncpus={size}:mem={mem}gb", job_id=f"{number:03}",
+        )
+        for number, (submitted, runtime, count, size, mem) in enumerate(
+            zip(
+                np.sort(random.integers(0, 600, 400)), random.integers(10, 300, 400), random.integers(1, 4, 400),
+                random.integers(1, 5, 400), random.integers(1, 9, 400), strict=True,
+            )
+        )
+    ]  # fmt: skip
+    jobs, policy = jobs_of(records), replace(PBS, vnodes=(Vnodes(8, 4, mem=8 * GB),))
+    starts = simulate(jobs, 32, policy).start
+    asked: list[int] = []
+
+    def all_may(_: VnodeMachine, some: np.ndarray) -> np.ndarray:
+        asked.append(len(some))
+        return np.ones(len(some), np.bool_)
+
+    monkeypatch.setattr(VnodeMachine, "may_fit", all_may)
+    assert simulate(jobs, 32, policy).start.tolist() == starts.tolist()
+    assert max(asked) > 10
