@@ -11,6 +11,7 @@ from softwalltime.core.settings import Settings
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation import runs
 from softwalltime.measure.simulation.names import CLASSES
+from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.reports.candidates import common_candidates
 from softwalltime.reports.cautions import simulation_cautions
 from softwalltime.reports.simulation import (
@@ -74,6 +75,24 @@ def test_jobs_that_are_simulated_as_others_are_a_caution(more: dict[str, Any], s
         remarks = simulate_candidates(recorded, [], OPTIONS).remarks
         assert len(remarks) == (log is not jobs and bool(said))
         assert all(remark.startswith(said) for remark in remarks)
+
+
+@pytest.mark.parametrize(
+    ("select", "processors", "why"),
+    [
+        ("1:ncpus=1", 8, ""),
+        ("1:ncpus=1", 9, "they have 8 processors, not 9"),
+        ("", 8, "no job records its chunks (select)"),
+    ],
+)
+def test_vnodes_that_are_simulated_as_one_pool_are_a_caution(select: str, processors: int, why: str) -> None:
+    jobs = [job(submitted=n, job_id=f"{n}.x", ncpus=1, select=select) for n in range(40)]
+    policy = replace(OPTIONS.baseline.policy, vnodes=(Vnodes(2, 4),))
+    options = replace(OPTIONS, processors=processors, baseline=replace(OPTIONS.baseline, policy=policy))
+    recorded = prepare(Workload(jobs), options)
+    assert isinstance(recorded, SimulationInput)
+    remarks = simulate_candidates(recorded, [], options).remarks
+    assert remarks == ((f"the vnodes are simulated as one pool: {why}",) if why else ())
 
 
 def test_a_machine_of_another_size_refuses_jobs() -> None:

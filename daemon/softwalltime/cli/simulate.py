@@ -121,6 +121,7 @@ def simulate(options: SimulateOptions) -> Result["SimulationDocument"]:
 
 def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) -> Result["SimulationDocument"]:
     """Simulate the policies on the jobs of the sources."""
+    from softwalltime.measure.simulation.engine import one_pool
     from softwalltime.measure.simulation.runs import Experiment, SimulationPlan, run_simulations
     from softwalltime.reports.simulation_document import SimulationDocument
 
@@ -138,7 +139,8 @@ def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) 
         plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected
     )
     text = partial(print_schedules, label=options.recorded.label)
-    return Result(document, text, 1 if tally.broken else 0, problems(tally))
+    pooled = dict.fromkeys(filter(None, (one_pool(jobs, size, policy) for policy in policies.values())))
+    return Result(document, text, 1 if tally.broken else 0, [*problems(tally), *pooled])
 
 
 def checked_policies(file: Path | None, given: dict[str, Any]) -> dict[str, "SchedulerPolicy"]:

@@ -16,9 +16,9 @@ from softwalltime.core.progress import ShowProgress, no_progress
 from softwalltime.core.states import TEACHING, State
 from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.differences import Interval, interval, means, relative_changes
+from softwalltime.measure.simulation.engine import one_pool
 from softwalltime.measure.simulation.names import CLASSES
 from softwalltime.measure.simulation.policies import SchedulerPolicy
-from softwalltime.measure.simulation.resources import total_processors
 from softwalltime.measure.simulation.runs import (
     Experiment,
     SimulationPlan,
@@ -262,8 +262,8 @@ def _remarks(jobs: Jobs, site: SchedulerPolicy, processors: int) -> Iterator[str
         yield f"the jobs of {servers} servers share one queue and machine; give the logs of one server"
     if reserved := sum(_RESERVATION.fullmatch(queue or "") is not None for queue in jobs.completed.values("queue")):
         yield f"{plural(reserved, 'job')} in reservations (queues such as R12) wait for processors as all others do"
-    if site.vnodes and (total := total_processors(site.vnodes)) != processors:
-        yield f"the vnodes have {total:,} processors, not {processors:,}: which of them are free is not simulated"
+    if caution := one_pool(jobs, processors, site):
+        yield caution
     if not site.vnodes and (whole := sum("excl" in (place or "") for place in jobs.completed.values("place"))):
         yield f"{plural(whole, 'job')} with whole vnodes (place=excl) count with the processors that they request"
     queued = np.maximum(jobs.completed.numbers("submitted"), jobs.completed.numbers("qtime"))

@@ -214,14 +214,26 @@ def simulate(
 
 
 def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
-    """Return an empty machine with the policy's limits and vnodes.
-
-    Which vnodes have free processors counts in PBS's cycle, if there are several and the machine has their processors.
-    """
+    """Return an empty machine with the policy's limits and vnodes; see :func:`one_pool`."""
     machine: Machine = Processors(processors, jobs.processors)
     if policy.limits or processors_of_queues(policy.vnodes):
         machine = limited(jobs, processors, policy.vnodes, policy.limits)
-    several = sum(kind.count for kind in policy.vnodes) > 1 and total_processors(policy.vnodes) == processors
-    if policy.backfill == "pbs" and several and any(jobs.completed.values("select")):
+    if several_vnodes(policy) and not one_pool(jobs, processors, policy):
         return VnodeMachine(machine, VnodeLayout(policy.vnodes), jobs)
     return machine
+
+
+def several_vnodes(policy: SchedulerPolicy) -> bool:
+    return sum(kind.count for kind in policy.vnodes) > 1
+
+
+def one_pool(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> str:
+    """Return a caution where it does not count which of several vnodes is free; empty where it does."""
+    total, why = total_processors(policy.vnodes), ""
+    if policy.backfill != "pbs":
+        why = f"the backfilling {policy.backfill} knows processors only"
+    elif total != processors:
+        why = f"they have {total:,} processors, not {processors:,}"
+    elif not any(jobs.completed.values("select")):
+        why = "no job records its chunks (select)"
+    return f"the vnodes are simulated as one pool: {why}" if why and several_vnodes(policy) else ""

@@ -149,7 +149,7 @@ class VnodeMachine:
         return self._layout.find(self._requests[self._number[job]], free)
 
     def find_now(self, job: int, free: Integers, plans: int = 0) -> Placement | None:
-        """Return vnodes for a job that starts now; many jobs have one request, so what was found is kept.
+        """Return vnodes for a job that starts now; the answer is kept for other jobs with the same request.
 
         :param free: what stays free until its end, which follows from the planned starts before that.
         :param plans: a bit for each of them.
