@@ -1,4 +1,4 @@
-"""The simulator: seconds in the engine on recorded traces, beside AccaSim where it is at hand, and the cost of a queue.
+"""The simulator: seconds in the engine on recorded traces, beside AccaSim where it is; the cost of vnodes and queues.
 
 ``python -m tests.benchmarks simulate``
 
@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
@@ -21,6 +22,7 @@ from softwalltime.accounting.tally import Tally
 from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.measure.simulation.engine import simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.measure.workloads.synthetic import generate
 from tests.benchmarks.markdown import table
@@ -35,6 +37,17 @@ POLICIES = (
     SchedulerPolicy(order="wfp"),
     SchedulerPolicy(order="xf", ordering="v3", waiting="v3"),
 )
+PRESETS = {
+    "today": SchedulerPolicy(backfill="pbs"),
+    "balanced": SchedulerPolicy(
+        backfill="pbs", order="powers:wait=2,length=0.5,size=0.25,days=5", waiting="factor:0.5", classes_by_value=True,
+        guard=3600,
+    ),
+}  # fmt: skip
+VNODES = (16, 128)
+"""Processors of each vnode."""
+PLACED = 20_000
+"""Jobs that are placed on vnodes, the last ones of the trace."""
 LENGTHS = (500, 1000, 2000, 4000)
 
 # AccaSim 1.1.3 was written for an older Python: it takes abstract classes from where they no longer are.
@@ -72,6 +85,7 @@ def main() -> None:
             )
     print(table(["trace", "policy", "jobs", "in the engine", "jobs/s", "of fcfs+easy"], rows))
     accasim()
+    vnodes()
     queues()
 
 
@@ -116,6 +130,32 @@ def swf(job: CompletedJob) -> str:
         1, 1, 1, 1, 1, -1, -1,
     ]  # fmt: skip
     return " ".join(map(str, fields)) + "\n"
+
+
+def vnodes() -> None:
+    """The last trace, whose jobs ask for chunks, on one pool of processors and on vnodes."""
+    name, processors = workloads()[-1]
+    last = list(load(name).completed)[-PLACED:]
+    rows = []
+    for policy, settings in PRESETS.items():
+        costs = {"one pool": simulate(jobs_of(last), processors, settings).seconds}
+        for size in VNODES:
+            chunked = [replace(job, submission=in_chunks(job.submission, size)) for job in last]
+            kinds = (Vnodes(processors // size, size),)
+            outcome = simulate(jobs_of(chunked, vnodes=kinds), processors, replace(settings, vnodes=kinds))
+            costs[f"{processors // size:,} vnodes of {size}"] = outcome.seconds
+        rows += [
+            [policy, machine, f"{len(last) / seconds:,.0f}", f"{seconds / costs['one pool']:.1f}"]
+            for machine, seconds in costs.items()
+        ]
+    print(f"\n{table([f'{name}, {len(last):,} jobs', 'machine', 'jobs/s', 'time, of one pool'], rows)}")
+
+
+def in_chunks(asked: Submission, size: int) -> Submission:
+    """Whole vnodes, and the rest on another one."""
+    whole, rest = divmod(asked.ncpus or 1, size)
+    chunks = [f"{whole}:ncpus={size}"] * bool(whole) + [f"1:ncpus={rest}"] * bool(rest)
+    return replace(asked, select="+".join(chunks), nodect=whole + bool(rest))
 
 
 def queues() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.measure.simulation.engine import Engine, machine_of, simulate
-from softwalltime.measure.simulation.placement import MAX_CHUNK_KINDS, VnodeMachine
+from softwalltime.measure.simulation.placement import MAX_CHUNK_KINDS, VnodeCalendar, VnodeMachine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -89,7 +89,7 @@ def test_a_request_beyond_the_vnodes_counts_as_single_processors(select: str) ->
     [
         "1:ncpus=1+9223372036854775807:ncpus=0", f"{'9' * 30}:ncpus=1+1:ncpus=1", f"1:ncpus=1:mem={'9' * 30}tb",
         "1:ncpus=1:mem=1tb:ngpus=9223372036854775807", "1:ncpus=-1", "0:ncpus=4",
-        "2147483647:ncpus=2147483647:mem=8388607tb", ":", "1:ncpus=1:mem=8e9",
+        "2147483647:ncpus=2147483647:mem=8388607tb", ":", "1:ncpus=1:mem=8e9", f"{1 << 59}:mem=1b",
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["", "pack", "scatter", "excl"])
@@ -279,10 +279,10 @@ def test_a_long_queue_gives_the_schedule_of_testing_each_job(monkeypatch: pytest
     starts = simulate(jobs, 32, policy).start
     asked: list[int] = []
 
-    def all_may(_: VnodeMachine, some: np.ndarray) -> np.ndarray:
+    def all_may(_: VnodeCalendar, some: np.ndarray, values: np.ndarray) -> np.ndarray:
         asked.append(len(some))
         return np.ones(len(some), np.bool_)
 
-    monkeypatch.setattr(VnodeMachine, "may_fit", all_may)
+    monkeypatch.setattr(VnodeCalendar, "candidates", all_may)
     assert simulate(jobs, 32, policy).start.tolist() == starts.tolist()
     assert max(asked) > 10

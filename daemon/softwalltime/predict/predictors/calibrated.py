@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from softwalltime.core.compiling import compile_kernels, require_executable_memory
 from softwalltime.core.events import Deleted, Ended, Event, Started
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.core.reasons import Reason
@@ -16,7 +17,6 @@ from softwalltime.predict.predictors.learned import sequence
 from softwalltime.predict.predictors.learned import user_jobs as of
 from softwalltime.predict.predictors.learned.attention import estimate_runtime
 from softwalltime.predict.predictors.learned.bursts import RecentShare
-from softwalltime.predict.predictors.learned.compiling import compile_kernels, require_executable_memory
 from softwalltime.predict.predictors.learned.distribution import SIZE, Floats, Quantiles, bin_of, remaining
 from softwalltime.predict.predictors.learned.evidence import Evidence
 from softwalltime.predict.predictors.learned.features import Estimate, Known

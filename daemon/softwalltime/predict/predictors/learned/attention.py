@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwalltime.predict.predictors.learned.compiling import kernel
+from softwalltime.core.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import MIDDLE, REACHES, SIZE, STEPS, UPPER, Floats
 from softwalltime.predict.predictors.learned.features import (
     CENSORED,

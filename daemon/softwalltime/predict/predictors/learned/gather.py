@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from softwalltime.core.compiling import kernel
 from softwalltime.predict.predictors.learned import user_jobs as of
-from softwalltime.predict.predictors.learned.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import REACHES, SIZE, STEPS, Floats
 from softwalltime.predict.predictors.learned.features import (
     CENSORED,

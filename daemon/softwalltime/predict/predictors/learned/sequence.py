@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from softwalltime.predict.predictors.learned.compiling import kernel
+from softwalltime.core.compiling import kernel
 from softwalltime.predict.predictors.learned.distribution import Floats
 from softwalltime.predict.predictors.learned.features import Integers
 from softwalltime.predict.predictors.learned.user_jobs import END, KEY, MIN_USER_JOBS, ROW, START, SUBMITTED, UserJobs

@@ -1,7 +1,7 @@
 """Compile functions with numba at their first call, and cache the machine code for other processes.
 
 numba invalidates its cache only if the file with the function changes.  Constants of other modules, such as the length
-of a row, are compiled in too.  Therefore the cache key includes a digest of all modules of this package.
+of a row, are compiled in too.  Therefore the cache key includes a digest of all modules of the function's package.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ R = TypeVar("R")
 
 
 @cache
-def sources_digest() -> str:
-    return f"{crc32(b''.join(path.read_bytes() for path in sorted(Path(__file__).parent.glob('*.py')))):08x}"
+def sources_digest(folder: Path) -> str:
+    return f"{crc32(b''.join(path.read_bytes() for path in sorted(folder.glob('*.py')))):08x}"
 
 
 class Kernel(Generic[R]):
@@ -44,7 +44,8 @@ class Kernel(Generic[R]):
         """Compile the function, or load what was compiled before; some seconds."""
         from numba import njit
 
-        self.function.__qualname__ = f"{self.function.__name__}_{sources_digest()}"
+        digest = sources_digest(Path(self.function.__code__.co_filename).parent)
+        self.function.__qualname__ = f"{self.function.__name__}_{digest}"
         try:
             return njit(self._signature, cache=True)(self.function)
         # No cache folder is writable.
