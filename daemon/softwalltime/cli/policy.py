@@ -9,7 +9,7 @@ import click
 
 from softwalltime.cli.command import Result, command
 from softwalltime.cli.install import SwitchOptions
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, LimitOptions, numbers
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PLAN, PROCESSES, SIMULATED_JOBS, LimitOptions, numbers
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import write_plan
@@ -62,6 +62,7 @@ class CompareOptions:
     site: SiteOptions
     limits: LimitOptions
     seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
+    simulated_jobs: int = SIMULATED_JOBS
     keep: Path | None = KEEP
     processes: int | None = PROCESSES
     minimum: int = MINIMUM_OPTION
@@ -107,7 +108,7 @@ def compare(options: CompareOptions) -> Result["SimulationDocument"]:
     baseline = site.baseline(options.minimum)
     workload, tally = options.recorded.workload(site.walltimes)
     size, seeds = site.processors or tally.machine or None, options.seeds or SEEDS
-    simulation = SimulationOptions(baseline, size, seeds, len(workload), options.processes, options.keep)
+    simulation = SimulationOptions(baseline, size, seeds, options.simulated_jobs, options.processes, options.keep)
     recorded = prepare(workload, simulation)
     if isinstance(recorded, SimulationSkipped):
         raise SourceError(f"{source}: no policy can be simulated: {recorded.reason}")
