@@ -124,6 +124,22 @@ def test_jobs_may_run_on_beside_the_top_job_where_it_leaves_processors() -> None
     assert starts_of(3, (1, 4, 100), (3, 3, 100), (1, 1, 100), (1, 1, 200), (1, 1, 200)) == [0, 100, 0, 0, 0]
 
 
+def test_a_start_may_be_planned_that_was_not_searched_for() -> None:
+    jobs = jobs_of(
+        [
+            job(user="a", submitted=0, runtime=60, walltime=60, ncpus=size, select=f"1:ncpus={size}", job_id=f"{size}")
+            for size in (3, 2)
+        ]
+    )
+    policy = replace(PBS, vnodes=FOUR)
+    calendar = machine_of(jobs, 8, policy).calendar(0, [])
+    calendar.occupy(0, 50, 110)
+    calendar.occupy(0, 50, 110)
+    assert not calendar.fits(1, 0, 60)
+    assert calendar.fits(1, 0, 50)
+    assert calendar.earliest(1, 60) == 110
+
+
 def test_limits_hold_beside_vnodes() -> None:
     records = [
         job(user="a", submitted=0, runtime=100, walltime=100, ncpus=1, select="1:ncpus=1", job_id=str(number))

@@ -71,6 +71,8 @@ def require_executable_memory() -> None:
         ) from error
 
 
-def compile_kernels() -> None:
+def compile_kernels(package: str) -> None:
+    """Compile the kernels in the modules of a package that have been imported."""
     for kernel in Kernel.every:
-        _ = kernel.compiled
+        if kernel.function.__module__.startswith(f"{package}."):
+            _ = kernel.compiled

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
+from itertools import takewhile
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -224,26 +225,24 @@ class VnodeCalendar(Calendar):
         return FOREVER
 
     def _fits_then(self, job: int, time: int, seconds: int, placement: Placement | None, free: Integers) -> bool:
-        plans = [plan for plan in self._planned if time < plan[0] < time + seconds]
-        if plans:
+        if plans := self._between(time, time + seconds):
             placement = self._machine.find(self._machine.number[job], _left(free, plans))
         if placement is None or not self._inner.fits(job, time, seconds):
             return False
         self._next = job, time, placement, free
         return True
 
+    def _between(self, start: int, end: int) -> list[tuple[int, Integers]]:
+        return [plan for plan in self._planned if start < plan[0] < end]
+
     def change(self, job: int, sign: int, start: int, end: int) -> None:
-        """Give the job its vnodes if it has started, else those that :meth:`earliest` has found."""
+        """Give the job its vnodes if it has started, else the first ones that are free then."""
         if sign > 0:
             raise NotImplementedError("no planned start is taken back in PBS's cycle")
         self._inner.change(job, sign, start, end)
         self._found.clear()
         if start > self._now:
-            if self._next is None or self._next[:2] != (job, start):
-                raise NotImplementedError("a start is planned when earliest() has found it")
-            *_, placement, free = self._next
-            # What is free then, without this job from the next line on.
-            insort(self._planned, (start, free), key=itemgetter(0))
+            placement = self._plan(job, start, end)
             self._insert(start, Placement(placement.vnodes, -placement.amounts))
         else:
             placement = self._machine.placed[job]
@@ -251,6 +250,19 @@ class VnodeCalendar(Calendar):
             if start <= planned < end:
                 left[:, placement.vnodes] -= placement.amounts
         self._insert(end, placement)
+
+    def _plan(self, job: int, start: int, end: int) -> Placement:
+        """Return the vnodes of a planned start; keep what is free then, itself included until :meth:`change`."""
+        if self._next is not None and self._next[:2] == (job, start):
+            *_, placement, free = self._next
+        else:
+            free = self._machine.free.copy()
+            for _, change in takewhile(lambda each: each[0] <= start, self._changes):
+                free[:, change.vnodes] += change.amounts
+            left = _left(free, self._between(start, end))
+            placement = self._machine.find(self._machine.number[job], left) or _NOWHERE
+        insort(self._planned, (start, free), key=itemgetter(0))
+        return placement
 
     def _insert(self, time: int, placement: Placement) -> None:
         insort(self._changes, (time, placement), key=itemgetter(0))

@@ -320,7 +320,7 @@ class Calibrated(Predictor):
     def _new_user(self, name: str) -> UserJobs:
         if not self._users:
             # Compile now, so that no request waits for it.
-            compile_kernels()
+            compile_kernels("softwalltime.predict.predictors.learned")
         user = self._users[name] = UserJobs()
         return user
 
