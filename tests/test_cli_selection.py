@@ -132,7 +132,10 @@ def test_with_pseudonyms_the_selection_names_nobody(
     ("arguments", "message"),
     [
         (["--since", "yesterday"], "'yesterday' is not a day or a time, such as 2026-11-02"),
-        (["--until", "1990-01-01"], "jobs in LOGS is selected (submitted before 1990-01-02): correct the options"),
+        (
+            ["--until", "1990-01-01"],
+            "no completed job in LOGS is selected (submitted before 1990-01-02): correct the options",
+        ),
         (["--user", "nobody\x1b"], "is selected (user nobody?)"),
         (["--since", "0000-00-00"], "'0000-00-00' is not a day or a time"),
     ],

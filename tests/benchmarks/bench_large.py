@@ -1,4 +1,4 @@
-"""Replay, report and tune of many jobs: processor time and memory, from logs and from Parquet."""
+"""Replay, report, tune and a year's simulation of many jobs: processor time and memory, from logs and from Parquet."""
 
 import json
 import os
@@ -25,8 +25,11 @@ COMMANDS = {
     "tune": (
         "--predictors", "percentile:p=75|95", "--simulated-jobs", "0", "--processes", "1", "--time-limit", "1e6",
     ),
+    "simulate": (
+        "--since", "2025-01-01", "--until", "2025-12-31", "--processors", str(PROCESSORS), "--waiting", "factor:0.5",
+    ),
 }  # fmt: skip
-"""Commands with options; all but tune use the published predictors."""
+"""Commands with options; replay and report use the published predictors, simulate a year of the file."""
 _TIMES = ("submitted", "start", "end", "qtime", "etime")
 
 
@@ -62,6 +65,8 @@ def _of_file(command: str, file: Path, jobs: int, first: dict[str, float]) -> li
         # A copy of the file, and the results of one predictor at a time.
         assert all(not trial["failure"] for trial in document["trials"].values())
         results += size
+    elif command == "simulate":
+        results = 0
     else:
         assert document["jobs"] == jobs
         results *= len(document["predictors"])

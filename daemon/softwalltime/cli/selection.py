@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from softwalltime.cli.parameters import option, options
-from softwalltime.core.errors import SourceError
 from softwalltime.core.formatting import printable
 
 if TYPE_CHECKING:
@@ -70,13 +69,6 @@ class JobSelection:
         by_kind = {"queue": self.queues, "user": self.users, "project": self.projects}
         queues, users, projects = (frozenset(rename(kind, name) for name in names) for kind, names in by_kind.items())
         return replace(self, queues=queues, users=users, projects=projects)
-
-    def of(self, jobs: "JobColumns", sources: str) -> "JobColumns":
-        """Return the selected jobs; a SourceError says that there is none."""
-        chosen = self.part_of(jobs)
-        if jobs and not chosen:
-            raise SourceError(f"none of the {len(jobs):,} jobs in {sources} is selected ({self}): correct the options")
-        return chosen
 
     def part_of(self, jobs: "JobColumns") -> "JobColumns":
         """Return the selected ones of these jobs, perhaps none."""

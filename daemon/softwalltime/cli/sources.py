@@ -93,12 +93,10 @@ def load_columns(
 
     tally = Tally()
     with _opened(sources, settings) as (files, progress, stored):
-        jobs = files.read(tally, progress, stored)
+        jobs = files.read(tally, progress, stored, selection.part_of)
     if not jobs:
-        raise _nothing(sources, tally)
-    if walltimes:
-        jobs = with_queue_walltimes(jobs, walltimes)
-    return selection.of(jobs, " ".join(sources)), tally
+        raise _nothing(sources, tally, selection)
+    return with_queue_walltimes(jobs, walltimes) if walltimes else jobs, tally
 
 
 @options

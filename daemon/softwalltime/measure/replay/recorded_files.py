@@ -113,14 +113,16 @@ class RecordedFiles:
     def read(
         self, tally: Tally, progress: Callable[[int], None] = lambda _: None,
         more: Iterable[Values | CompletedJob] | None = None,
+        chosen: Callable[[JobColumns], JobColumns] = lambda jobs: jobs,
     ) -> JobColumns:  # fmt: skip
         """Return the jobs, each run once however many records describe it: Parquet first, then logs, then ``more``.
 
         :param tally: counts what cannot be read of logs.
+        :param chosen: returns those of some jobs that are wanted; only they are kept in memory.
         :raises SourceError: if a file in Parquet cannot be read.
         """
-        logged = JobColumns.of(self._logged(tally, progress, more))
-        jobs, tally.repeated = JobColumns.joined(chain(self._stored(), [logged])).each_run_once()
+        logged = JobColumns.groups_of(self._logged(tally, progress, more), RUN)
+        jobs, tally.repeated = JobColumns.joined(map(chosen, chain(self._stored(), logged))).each_run_once()
         self._note_machine(tally, more)
         return jobs
 
