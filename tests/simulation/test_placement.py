@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.measure.simulation.engine import Engine, machine_of, simulate
-from softwalltime.measure.simulation.placement import MAX_CHUNK_KINDS, VnodeCalendar, VnodeMachine
+from softwalltime.measure.simulation.placement import MAX_CHUNK_KINDS, Placement, VnodeCalendar, VnodeMachine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -277,7 +277,10 @@ def test_no_top_job_is_delayed_and_no_vnode_overcommitted(cases: list[tuple[int,
     assert (outcome.start[promised] <= outcome.promise[promised]).all()
 
 
-def test_a_long_queue_gives_the_schedule_of_testing_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("kind", "name"), [(VnodeMachine, "may_fit"), (VnodeCalendar, "candidates")])
+def test_a_long_queue_gives_the_schedule_of_testing_each_job(
+    kind: type, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = np.random.default_rng(1)
     records = [
         job(
@@ -295,10 +298,44 @@ def test_a_long_queue_gives_the_schedule_of_testing_each_job(monkeypatch: pytest
     starts = simulate(jobs, 32, policy).start
     asked: list[int] = []
 
-    def all_may(_: VnodeCalendar, some: np.ndarray, values: np.ndarray) -> np.ndarray:
+    def all_may(_: VnodeMachine | VnodeCalendar, some: np.ndarray, *values: np.ndarray) -> np.ndarray:
         asked.append(len(some))
         return np.ones(len(some), np.bool_)
 
-    monkeypatch.setattr(VnodeCalendar, "candidates", all_may)
+    monkeypatch.setattr(kind, name, all_may)
     assert simulate(jobs, 32, policy).start.tolist() == starts.tolist()
     assert max(asked) > 10
+
+
+def test_requests_that_no_vnode_has_room_for_are_not_searched_for_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may send thousands of requests, no two alike: each search would cost the report time in each cycle."""
+    held = [
+        job(
+            user="a", submitted=number, runtime=9000, walltime=9000, ncpus=1, select="1:ncpus=1:mem=5gb",
+            job_id=f"a{number}",
+        )
+        for number in range(8)
+    ]  # fmt: skip
+    waiting = [
+        job(
+            user="b", submitted=100 + number, runtime=60, walltime=600 + number, ncpus=1, job_id=f"b{number:03}",
+            select=f"1:ncpus=1:mem={4000 + number}mb",
+        )
+        for number in range(300)
+    ]  # fmt: skip
+    policy = replace(PBS, vnodes=(Vnodes(8, 4, mem=8 * GB),))
+    machine = machine_of(jobs_of(held + waiting), 32, policy)
+    assert isinstance(machine, VnodeMachine)
+    searches = 0
+    find = machine.find
+
+    def counted(number: int, free: np.ndarray) -> Placement | None:
+        nonlocal searches
+        searches += 1
+        return find(number, free)
+
+    monkeypatch.setattr(machine, "find", counted)
+    outcome = Engine(jobs_of(held + waiting), machine, policy).run()
+    assert outcome.start[-1] >= 9000
+    # Some ten for each job.  One by one, each arrival would search for all jobs that wait.
+    assert searches < 20 * len(outcome.start)

@@ -19,7 +19,7 @@ from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 _UNLIMITED = 1 << 60
 """What a vnode has of memory if that is not known; no request is larger."""
 _BLOCK = 32
-"""VnodeChanges that are looked at together: a job mostly fits soon after there are enough processors."""
+"""Number of later changes that are searched together: most jobs fit soon after there are enough processors."""
 MAX_CHUNK_KINDS, MAX_CHUNKS = 8, 1 << 40
 """Maximum number of kinds of chunks in a request, and of chunks of a kind; a larger one counts as single processors."""
 
@@ -120,6 +120,8 @@ class VnodeMachine:
         """The number of each job's request."""
         self.numbers = np.array(self.number, np.int64)
         self._requests = [layout.request(*row) for row in numbers]  # type: ignore[arg-type]  # the fields of REQUEST
+        largest = [request.needs.max(axis=0, initial=0) for request in self._requests]
+        self._largest = np.array(largest, np.int64).reshape(-1, 3).T
         self.free = layout.capacity.copy()
         self.placed: dict[int, Placement] = {}
         """The vnodes of the running jobs, and of one that is about to start."""
@@ -144,6 +146,15 @@ class VnodeMachine:
     def fits(self, job: int) -> bool:
         # Whether it fits vnodes, the calendar looks for with what is planned.
         return self._inner.fits(job)
+
+    def may_fit(self, jobs: Integers) -> NDArray[np.bool_]:
+        """Return for which of these jobs some vnode has what the largest chunk needs of each resource.
+
+        One step, however many requests users have made that fit no vnode.
+        """
+        most = self.free.max(axis=1, initial=0)
+        may_fit: NDArray[np.bool_] = (self._largest[:, self.numbers[jobs]] <= most[:, None]).all(axis=0)
+        return may_fit
 
     def allocate(self, job: int) -> None:
         """Give the job the vnodes of ``placed``; else the first ones, or none if they are too few."""
@@ -179,12 +190,15 @@ class VnodeCalendar(Calendar):
         self._planned: list[tuple[int, Integers]] = []
         # Where a job starts now, by the number of its request and that of the planned starts before its end.
         self._found: dict[tuple[int, int], Placement | None] = {}
+        # What stays free at the planned starts, by their number.
+        self._lefts: dict[int, Integers] = {}
         # The last result of earliest: job, start, vnodes, and what is free then.
         self._next: tuple[int, int, Placement, Integers] | None = None
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        """Exactly which of these jobs fit from now on for their value."""
+        """Those of the processors' plan that also fit vnodes; jobs with one request are tested together."""
         candidates = self._inner.candidates(jobs, values)
+        candidates &= self._machine.may_fit(jobs)
         places = candidates.nonzero()[0]
         some = jobs[places]
         plans = np.searchsorted([start for start, _ in self._planned], self._now + values[some])
@@ -206,8 +220,9 @@ class VnodeCalendar(Calendar):
     def _find(self, number: int, plans: int) -> Placement | None:
         """Return where such a job starts now, if it leaves what the first planned starts need."""
         if (number, plans) not in self._found:
-            free = _left(self._machine.free, self._planned[:plans])
-            self._found[number, plans] = self._machine.find(number, free)
+            if plans not in self._lefts:
+                self._lefts[plans] = _left(self._machine.free, self._planned[:plans])
+            self._found[number, plans] = self._machine.find(number, self._lefts[plans])
         return self._found[number, plans]
 
     def earliest(self, job: int, seconds: int) -> int:
@@ -225,6 +240,7 @@ class VnodeCalendar(Calendar):
         return FOREVER
 
     def _fits_then(self, job: int, time: int, seconds: int, placement: Placement | None, free: Integers) -> bool:
+        """Whether the job, which fits ``free`` at that time, also leaves what planned starts need; then note where."""
         if plans := self._between(time, time + seconds):
             placement = self._machine.find(self._machine.number[job], _left(free, plans))
         if placement is None or not self._inner.fits(job, time, seconds):
@@ -241,6 +257,7 @@ class VnodeCalendar(Calendar):
             raise NotImplementedError("no planned start is taken back in PBS's cycle")
         self._inner.change(job, sign, start, end)
         self._found.clear()
+        self._lefts.clear()
         if start > self._now:
             placement = self._plan(job, start, end)
             self._insert(start, Placement(placement.vnodes, -placement.amounts))
