@@ -269,6 +269,16 @@ def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFi
     assert {each["backfill"] for each in document["settings"].values()} == {"pbs"}
 
 
+def test_presets_are_compared_on_the_newest_jobs(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
+    compare = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1", "--simulated-jobs", "150"]
+    assert run([*compare, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["jobs"] == 150
+    assert run(compare) == 0
+    assert "earlier jobs of the log can be simulated too: --simulated-jobs." in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_intervals_of_few_users_have_a_width_and_a_caution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = str(tmp_path / "accounting")
     assert run(["generate", folder, "--jobs", "400", "--seed", "5", "--users", "1"]) == 0

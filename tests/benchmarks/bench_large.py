@@ -66,6 +66,7 @@ def _of_file(command: str, file: Path, jobs: int, first: dict[str, float]) -> li
         assert all(not trial["failure"] for trial in document["trials"].values())
         results += size
     elif command == "simulate":
+        assert 0 < document["jobs"] < jobs
         results = 0
     else:
         assert document["jobs"] == jobs

@@ -25,6 +25,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
 from softwalltime.measure.workloads.synthetic import generate
+from softwalltime.reports.candidates import preset_policies
 from tests.benchmarks.markdown import table
 from tests.traces import TRACES
 
@@ -37,17 +38,12 @@ POLICIES = (
     SchedulerPolicy(order="wfp"),
     SchedulerPolicy(order="xf", ordering="v3", waiting="v3"),
 )
-PRESETS = {
-    "today": SchedulerPolicy(backfill="pbs"),
-    "balanced": SchedulerPolicy(
-        backfill="pbs", order="powers:wait=2,length=0.5,size=0.25,days=5", waiting="factor:0.5", classes_by_value=True,
-        guard=3600,
-    ),
-}  # fmt: skip
+PLACED_BY = ("today", "balanced")
+"""Policies that place jobs on vnodes, as ``policy compare`` simulates them."""
 VNODES = (16, 128)
 """Processors of each vnode."""
 PLACED = 20_000
-"""Jobs that are placed on vnodes, the last ones of the trace."""
+"""Number of the last jobs of the trace that are placed on vnodes."""
 LENGTHS = (500, 1000, 2000, 4000)
 
 # AccaSim 1.1.3 was written for an older Python: it takes abstract classes from where they no longer are.
@@ -136,14 +132,17 @@ def vnodes() -> None:
     """The last trace, whose jobs ask for chunks, on one pool of processors and on vnodes."""
     name, processors = workloads()[-1]
     last = list(load(name).completed)[-PLACED:]
-    rows = []
-    for policy, settings in PRESETS.items():
-        costs = {"one pool": simulate(jobs_of(last), processors, settings).seconds}
-        for size in VNODES:
-            chunked = [replace(job, submission=in_chunks(job.submission, size)) for job in last]
-            kinds = (Vnodes(processors // size, size),)
-            outcome = simulate(jobs_of(chunked, vnodes=kinds), processors, replace(settings, vnodes=kinds))
-            costs[f"{processors // size:,} vnodes of {size}"] = outcome.seconds
+    machines: dict[str, tuple[Jobs, tuple[Vnodes, ...]]] = {"one pool": (jobs_of(last), ())}
+    for size in VNODES:
+        kinds = (Vnodes(processors // size, size),)
+        chunked = [replace(job, submission=in_chunks(job.submission, size)) for job in last]
+        machines[f"{processors // size:,} vnodes of {size}"] = jobs_of(chunked, vnodes=kinds), kinds
+    rows, policies = [], preset_policies()
+    for policy in PLACED_BY:
+        costs = {
+            machine: simulate(jobs, processors, replace(policies[policy], vnodes=kinds)).seconds
+            for machine, (jobs, kinds) in machines.items()
+        }
         rows += [
             [policy, machine, f"{len(last) / seconds:,.0f}", f"{seconds / costs['one pool']:.1f}"]
             for machine, seconds in costs.items()
@@ -152,7 +151,7 @@ def vnodes() -> None:
 
 
 def in_chunks(asked: Submission, size: int) -> Submission:
-    """Whole vnodes, and the rest on another one."""
+    """Return the job with a chunk for each whole vnode, and one for the rest of its processors."""
     whole, rest = divmod(asked.ncpus or 1, size)
     chunks = [f"{whole}:ncpus={size}"] * bool(whole) + [f"1:ncpus={rest}"] * bool(rest)
     return replace(asked, select="+".join(chunks), nodect=whole + bool(rest))

@@ -7,12 +7,9 @@ of a row, are compiled in too.  Therefore the cache key includes a digest of all
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
-from mmap import PAGESIZE, PROT_EXEC, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from zlib import crc32
-
-from softwalltime.core.errors import OptionError
 
 # Importing it takes half a second and much memory, which only a command that predicts should spend.
 if find_spec("numba") is None:
@@ -55,20 +52,6 @@ class Kernel(Generic[R]):
 
 def kernel(signature: str) -> Callable[[Callable[..., R]], Kernel[R]]:
     return lambda function: Kernel(function, signature)
-
-
-def require_executable_memory() -> None:
-    """Raise an error if this process may not execute compiled code, before any request.
-
-    :raises OptionError: says which setting forbids it.
-    """
-    try:
-        mmap(-1, PAGESIZE, prot=PROT_READ | PROT_WRITE | PROT_EXEC).close()
-    except OSError as error:
-        raise OptionError(
-            f"calibrated: no memory for compiled code: {error.strerror}. In the daemon's systemd unit set "
-            "MemoryDenyWriteExecute=no, as CALIBRATED.md shows"
-        ) from error
 
 
 def compile_kernels(package: str) -> None:
