@@ -36,6 +36,7 @@ def first_fit(
         takes of each, as rows of resources.
     """
     kinds, vnodes = len(counts), free.shape[1]
+    room = np.zeros((kinds, vnodes), np.int64)
 
     def fitting(kind: int, vnode: int) -> int:
         """Return how many chunks of a kind fit what is left of a vnode, at most as many as there are."""
@@ -60,8 +61,33 @@ def first_fit(
                     return 0
         return fitting(kind, vnode)
 
+    def place() -> tuple[bool, Integers, Integers]:
+        """Place chunk after chunk; return whether all have a vnode, the vnodes, and what the job takes of each."""
+        wanted, taken, uses = counts.copy(), np.zeros((kinds, vnodes), np.int64), np.zeros(vnodes, np.bool_)
+        for kind in range(kinds):
+            for vnode in range(vnodes):
+                if wanted[kind] == 0:
+                    break
+                if room[kind, vnode] > 0 and not (scatter and uses[vnode]):
+                    chunks = min(fitting(kind, vnode), wanted[kind])
+                    wanted[kind] -= chunks
+                    taken[kind, vnode] = chunks
+                    uses[vnode] |= chunks > 0
+                    for resource in range(3):
+                        free[resource, vnode] -= chunks * needs[kind, resource]
+        places = uses.nonzero()[0]
+        amounts = np.zeros((3, len(places)), np.int64)
+        for position in range(len(places)):
+            vnode = places[position]
+            for resource in range(3):
+                for kind in range(kinds):
+                    amounts[resource, position] += taken[kind, vnode] * needs[kind, resource]
+                free[resource, vnode] += amounts[resource, position]
+                if whole[vnode]:
+                    amounts[resource, position] = capacity[resource, vnode]
+        return not wanted.any(), places, amounts
+
     missing = counts.copy()
-    room = np.zeros((kinds, vnodes), np.int64)
     known = False
     while True:
         if time >= earliest and (begin == len(times) or times[begin] > time):
@@ -75,35 +101,14 @@ def first_fit(
                             missing[kind] -= chunks
             # Where there is too little for a kind alone, the request does not fit.
             if (missing <= 0).all():
-                wanted, taken, uses = counts.copy(), np.zeros((kinds, vnodes), np.int64), np.zeros(vnodes, np.bool_)
-                for kind in range(kinds):
-                    for vnode in range(vnodes):
-                        if wanted[kind] == 0:
-                            break
-                        if room[kind, vnode] > 0 and not (scatter and uses[vnode]):
-                            chunks = min(fitting(kind, vnode), wanted[kind])
-                            wanted[kind] -= chunks
-                            taken[kind, vnode] = chunks
-                            uses[vnode] |= chunks > 0
-                            for resource in range(3):
-                                free[resource, vnode] -= chunks * needs[kind, resource]
-                places = uses.nonzero()[0]
-                amounts = np.zeros((3, len(places)), np.int64)
-                for place in range(len(places)):
-                    vnode = int(places[place])
-                    for resource in range(3):
-                        for kind in range(kinds):
-                            amounts[resource, place] += taken[kind, vnode] * needs[kind, resource]
-                        free[resource, vnode] += amounts[resource, place]
-                        if whole[vnode]:
-                            amounts[resource, place] = capacity[resource, vnode]
-                if not wanted.any():
+                found, places, amounts = place()
+                if found:
                     return begin, places, amounts
         if begin == len(times):
             return -1, np.empty(0, np.int64), np.empty((3, 0), np.int64)
         time = times[begin]
         for position in range(bounds[begin], bounds[begin + 1]):
-            vnode = int(changed[position])
+            vnode = changed[position]
             for resource in range(3):
                 free[resource, vnode] += by[resource, position]
             for kind in range(kinds if known else 0):
