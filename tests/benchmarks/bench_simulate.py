@@ -41,7 +41,7 @@ POLICIES = (
 PLACED_BY = ("today", "balanced")
 """Policies that place jobs on vnodes, as ``policy compare`` simulates them."""
 VNODES = (16, 128)
-"""Processors of each vnode."""
+"""Numbers of processors that a vnode has."""
 PLACED = 20_000
 """Number of the last jobs of the trace that are placed on vnodes."""
 LENGTHS = (500, 1000, 2000, 4000)

@@ -17,7 +17,7 @@ def plain(
     chunks: Chunks, scatter: bool, usable: list[bool], whole: list[bool], capacity: list[list[int]],
     free: list[list[int]],
 ) -> Found | None:  # fmt: skip
-    """Place one chunk after the other; what each vnode gives, as PBS's scheduler would decide."""
+    """Place one chunk after the other, as PBS's scheduler does; return what the job takes of each vnode."""
     left, taken = [list(each) for each in free], Found()
     for count, need in chunks:
         for _ in range(count):

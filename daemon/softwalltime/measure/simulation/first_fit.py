@@ -29,11 +29,12 @@ def first_fit(
     :param usable: the vnodes that the job may use; ``whole``: those it gets as a whole.
     :param capacity: what the vnodes have: rows of processors, memory and GPUs.
     :param free: what is left of it at ``time``; it becomes what is left when the job fits.
-    :param times: ascending times at which the vnodes ``changed[bounds[i]:bounds[i + 1]]``, each once, get more or less
-        free, ``by`` so much; the first ``begin`` are past.
-    :param earliest: the first time that counts.
-    :return: the number of changes that are past when the job fits, -1 if it never does; vnodes, ascending; what the job
-        takes of each, as rows of resources.
+    :param times: the time of each later change, ascending.  Change ``i`` adds ``by`` to what is free of the vnodes
+        ``changed[bounds[i]:bounds[i + 1]]``, which are different ones.
+    :param begin: the number of changes that ``free`` already includes.
+    :param earliest: the job does not start before this time.
+    :return: the number of changes after which the job fits, -1 if it never does; its vnodes, ascending; what it takes
+        of each, as rows of resources.
     """
     kinds, vnodes = len(counts), free.shape[1]
     room = np.zeros((kinds, vnodes), np.int64)
@@ -51,7 +52,7 @@ def first_fit(
         return chunks
 
     def room_of(kind: int, vnode: int) -> int:
-        """Return the same of a vnode of which this job has nothing yet; 0 if it may not have it."""
+        """Return the same for a vnode from which this job has taken nothing yet; 0 if the job may not use it."""
         # Most vnodes of a busy machine have no free processor.
         if free[0, vnode] < needs[kind, 0] or not usable[vnode]:
             return 0

@@ -35,7 +35,7 @@ _NOWHERE = Placement(np.zeros(0, np.int64), np.zeros((3, 0), np.int64))
 
 
 class VnodeChanges(NamedTuple):
-    """What vnodes get and lose later, as :func:`.first_fit.first_fit` takes it."""
+    """Later changes of what is free, as arguments of :func:`.first_fit.first_fit`."""
 
     times: Integers
     bounds: Integers
@@ -55,7 +55,7 @@ NO_CHANGES = VnodeChanges.of(())
 
 
 class PlacementRequest(NamedTuple):
-    """What a job requests of which vnodes, as :func:`.first_fit.first_fit` takes it."""
+    """The request of a job, as arguments of :func:`.first_fit.first_fit`."""
 
     counts: Integers
     needs: Integers
@@ -133,24 +133,24 @@ class VnodeMachine:
     def first_after(
         self, number: int, free: Integers, changes: VnodeChanges, begin: int, earliest: int
     ) -> tuple[int, Placement]:
-        """Return how many changes are past when such a job first fits, -1 for never, and where.
+        """Return the number of changes after which such a job first fits, -1 if it never does, and its vnodes.
 
-        :param free: what is free now, and afterwards what is free then.
-        :param begin: the number of changes that are past already; when they were, it is not tried.
-        :param earliest: the first time that is tried, in epoch seconds.
+        :param free: what is free after the first ``begin`` changes; it becomes what is free after that number.
+        :param begin: more changes than this are needed.
+        :param earliest: the job does not start before this time, in epoch seconds.
         """
         capacity = self._layout.capacity
         past, *placement = first_fit(*self._requests[number], capacity, free, -1, *changes, begin, earliest)
         return past, Placement(*placement)
 
     def fits(self, job: int) -> bool:
-        # Whether it fits vnodes, the calendar looks for with what is planned.
+        # The calendar searches the vnodes, because planned starts need some of them.
         return self._inner.fits(job)
 
     def may_fit(self, jobs: Integers) -> NDArray[np.bool_]:
         """Return for which of these jobs some vnode has what the largest chunk needs of each resource.
 
-        One step, however many requests users have made that fit no vnode.
+        All jobs are tested in one step: users may send any number of different requests that fit no vnode.
         """
         most = self.free.max(axis=1, initial=0)
         may_fit: NDArray[np.bool_] = (self._largest[:, self.numbers[jobs]] <= most[:, None]).all(axis=0)
@@ -188,7 +188,7 @@ class VnodeCalendar(Calendar):
         self._changes = [(end, machine.placed[job]) for end, job in ends]
         # The planned starts, ascending, and what is free at each.
         self._planned: list[tuple[int, Integers]] = []
-        # Where a job starts now, by the number of its request and that of the planned starts before its end.
+        # Vnodes on which a job can start now, by the number of its request and of the planned starts before its end.
         self._found: dict[tuple[int, int], Placement | None] = {}
         # What stays free at the planned starts, by their number.
         self._lefts: dict[int, Integers] = {}
@@ -196,7 +196,7 @@ class VnodeCalendar(Calendar):
         self._next: tuple[int, int, Placement, Integers] | None = None
 
     def candidates(self, jobs: Integers, values: Integers) -> NDArray[np.bool_]:
-        """Those of the processors' plan that also fit vnodes; jobs with one request are tested together."""
+        """Which of these jobs fit the processors and the vnodes; jobs with the same request are tested once."""
         candidates = self._inner.candidates(jobs, values)
         candidates &= self._machine.may_fit(jobs)
         places = candidates.nonzero()[0]
@@ -218,7 +218,7 @@ class VnodeCalendar(Calendar):
         return placement is not None
 
     def _find(self, number: int, plans: int) -> Placement | None:
-        """Return where such a job starts now, if it leaves what the first planned starts need."""
+        """Return the vnodes on which such a job can start now and leave what the first planned starts need."""
         if (number, plans) not in self._found:
             if plans not in self._lefts:
                 self._lefts[plans] = _left(self._machine.free, self._planned[:plans])
@@ -240,7 +240,7 @@ class VnodeCalendar(Calendar):
         return FOREVER
 
     def _fits_then(self, job: int, time: int, seconds: int, placement: Placement | None, free: Integers) -> bool:
-        """Whether the job, which fits ``free`` at that time, also leaves what planned starts need; then note where."""
+        """Whether the job leaves what planned starts need; if so, keep its vnodes for :meth:`change`."""
         if plans := self._between(time, time + seconds):
             placement = self._machine.find(self._machine.number[job], _left(free, plans))
         if placement is None or not self._inner.fits(job, time, seconds):
@@ -286,7 +286,7 @@ class VnodeCalendar(Calendar):
 
 
 def _left(free: Integers, plans: Iterable[tuple[int, Integers]]) -> Integers:
-    """Return what of ``free`` stays free at these planned starts."""
+    """Return what is free now and stays free at these planned starts."""
     for _, left in plans:
         free = np.minimum(free, left)
     return free
