@@ -71,29 +71,51 @@ def score(
     :param since: only jobs submitted from this time on (epoch seconds).
     :param until: only jobs submitted before.
     """
-
-    def chosen(part: Workload) -> NDArray[np.int64]:
-        return np.flatnonzero(part.scored & in_period(part.submitted, since, until))
-
-    count = sum(len(chosen(part)) for part in workload.parts(SCORED))
-    excluded = int(count * warm_up)
-    if count == excluded:
-        return Scores(0, *[None] * 8)
-    accuracy, sums, filled = np.empty(count - excluded), np.zeros(6, np.int64), 0
+    begin, end = scored_range(workload, warm_up, since, until)
+    accuracy, sums, passed, filled = np.empty(end - begin), np.zeros(SUMS, np.int64), 0, 0
     for part in workload.parts(SCORED):
-        which = chosen(part)
-        which, excluded = which[excluded:], max(excluded - len(which), 0)
-        soft, walltime = soft_walltimes[part.numbers[which]], part.walltime[which]
-        adjusted = soft >= 0
-        # A job killed at its walltime is not underestimated by a prediction equal to it.
-        p, t = np.where(adjusted, soft, walltime), np.minimum(part.runtime[which], walltime)
-        under = p < t
-        late, extensions = t - p > BAD_UNDERESTIMATE_S, np.maximum(t - 1, 0) // p
-        values = (under, late, adjusted & ~under, ~adjusted, np.abs(p - t), extensions)
-        sums += [value.sum() for value in values]
-        accuracy[filled : filled + len(which)] = accuracies(p, t)
+        which = np.flatnonzero(part.scored)
+        passed, which = passed + len(which), which[max(begin - passed, 0) : max(end - passed, 0)]
+        here, of_part = job_figures(part, which, soft_walltimes[part.numbers[which]])
+        accuracy[filled : filled + len(which)] = here
         filled += len(which)
+        sums += of_part.sum(axis=1)
+    return scores_of(accuracy, sums)
+
+
+def scored_range(workload: Recorded, warm_up: float, since: int | None, until: int | None) -> tuple[int, int]:
+    """Return which of the scored jobs in order of submission :func:`score` takes: the first, and the one after them."""
+    begin = end = 0
+    for part in workload.parts(SCORED):
+        end += int(np.count_nonzero(part.scored & in_period(part.submitted, None, until)))
+        begin += 0 if since is None else int(np.count_nonzero(part.scored & in_period(part.submitted, None, since)))
+    begin = min(begin, end)
+    return begin + int((end - begin) * warm_up), end
+
+
+SUMS = 6
+"""Figures of each job that are summed."""
+
+
+def job_figures(
+    part: Workload, which: NDArray[np.int64], soft: NDArray[np.int64]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the accuracy of each of these scored jobs with these soft walltimes, and a row for each of the sums."""
+    walltime = part.walltime[which]
+    adjusted = soft >= 0
+    # A job killed at its walltime is not underestimated by a prediction equal to it.
+    p, t = np.where(adjusted, soft, walltime), np.minimum(part.runtime[which], walltime)
+    under = p < t
+    late, extensions = t - p > BAD_UNDERESTIMATE_S, np.maximum(t - 1, 0) // p
+    return accuracies(p, t), np.stack([under, late, adjusted & ~under, ~adjusted, np.abs(p - t), extensions])
+
+
+def scores_of(accuracy: NDArray[np.float64], sums: NDArray[np.int64]) -> Scores:
+    """Return the scores of jobs with these accuracies, which are reordered, and sums."""
+    jobs = len(accuracy)
+    if not jobs:
+        return Scores(0, *[None] * 8)
     mean = float(accuracy.mean())
     return Scores(
-        filled, mean, float(np.median(accuracy, overwrite_input=True)), *(total / filled for total in sums.tolist())
+        jobs, mean, float(np.median(accuracy, overwrite_input=True)), *(total / jobs for total in sums.tolist())
     )

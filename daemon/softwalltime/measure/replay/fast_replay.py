@@ -47,15 +47,16 @@ class ReplayResult:
 
 def drive(
     workload: Recorded, waiting: Predictor, minimum: int = MIN_SOFT_WALLTIME_S,
-    progress: Callable[[int], None] = lambda _: None, *, running: Predictor | str = WALLTIME,
+    progress: Callable[[int], None] = lambda _: None, *, running: Predictor | str = WALLTIME, begin: int = 0,
 ) -> ReplayResult:  # fmt: skip
     """Let predictors learn each job at its end; decide about each job at its submission and its start.
 
     :param waiting: the predictor for waiting jobs, called at the submission.
     :param running: the predictor for running jobs, called at the start; may be the same one.  Or ``walltime``: the
         walltime from the start on; or ``keep``: the waiting value.
+    :param begin: jobs with lower numbers are learnt, and get no soft walltime.
     """
-    run = _driver(workload, waiting, running, minimum)
+    run = _driver(workload, waiting, running, minimum, begin)
     _drive_all([run], workload, progress)
     return run.result()
 
@@ -91,14 +92,16 @@ def drive_ordering(workload: Recorded, spec: str) -> NDArray[np.int64]:
     return run.ordering
 
 
-def _driver(workload: Recorded, waiting: Predictor, running: Predictor | str, minimum: int) -> "_EventDriver":
+def _driver(
+    workload: Recorded, waiting: Predictor, running: Predictor | str, minimum: int, begin: int = 0
+) -> "_EventDriver":
     """Return the driver of a pair of predictors; if both are the same, it learns each job once."""
     if isinstance(running, str):
         predictors, spec = {"waiting": waiting}, running
     else:
         spec = "waiting" if running is waiting else "running"
         predictors = {"waiting": waiting, spec: running}
-    return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum))
+    return _EventDriver(workload, predictors, JobPolicy("on", "waiting", spec, minimum), begin)
 
 
 def _drive_all(runs: "Sequence[_EventDriver]", workload: Recorded, progress: Callable[[int], None]) -> None:
@@ -143,10 +146,14 @@ class _EventDriver:
     """Predictors driven through the events of jobs; each value is the decision under the same terms for all jobs.
 
     :param predictors: by the specification that they have in ``terms``.
+    :param first: the first job about which they decide.
     """
 
-    def __init__(self, workload: Recorded, predictors: Mapping[str, Predictor], terms: JobPolicy) -> None:
+    def __init__(
+        self, workload: Recorded, predictors: Mapping[str, Predictor], terms: JobPolicy, first: int = 0
+    ) -> None:
         self.seconds = 0.0
+        self._first = first
         self._driver = PredictorDriver(predictors)
         self._terms = terms
         self._waits = workload.array()
@@ -171,7 +178,7 @@ class _EventDriver:
         """Return the function that decides at an event; local names instead of attributes save a tenth of a replay."""
         terms, predictors, waiting = self._terms, self._driver.predictors, self._waiting
         submitted, ordered, started, at_start = self._submitted, self._ordered, self._started, self._at_start
-        keeps_starts, time = self._keeps_starts, 0
+        keeps_starts, first, time = self._keeps_starts, self._first, 0
 
         def predict(spec: str, submission: Submission) -> Prediction | NoPrediction:
             return predictors[spec].predict(submission, time)
@@ -182,7 +189,7 @@ class _EventDriver:
                 return
             submission = job.submission
             # The hook sends no request about a shrink-to-fit job.
-            if submission.min_walltime is not None:
+            if submission.min_walltime is not None or number < first:
                 if kind == _SUBMITTED:
                     submitted.append(-1)
                     ordered.append(-1)

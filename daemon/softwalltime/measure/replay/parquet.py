@@ -77,16 +77,24 @@ def read_metadata(path: Path) -> dict[str, Any]:
         return metadata
 
 
-def read_groups(path: Path, names: Collection[str] = NAMES, begin: int = 0) -> Iterator[JobColumns]:
+def read_groups(
+    path: Path, names: Collection[str] = NAMES, begin: int = 0, which: Iterable[int] | None = None
+) -> Iterator[JobColumns]:
     """Yield the jobs of each row group that has some, with these columns; otherwise as :func:`read_metadata`.
 
-    :param begin: without the first so many of these row groups.
+    :param begin: without the first so many of these row groups; ``which``: only those with these numbers.
     """
     with _opened(path) as (file, _):
         groups = [group for group in range(file.num_row_groups) if file.metadata.row_group(group).num_rows]
-        for group in groups[begin:]:
+        for group in groups[begin:] if which is None else [groups[number] for number in which]:
             table = file.read_row_group(group, list(names))
             yield JobColumns({name: _read(name, table.column(name).combine_chunks()) for name in names})
+
+
+def count_groups(path: Path) -> int:
+    """Return the number of row groups; otherwise as :func:`read_metadata`."""
+    with _opened(path) as (file, _):
+        return int(file.num_row_groups)
 
 
 def _read(name: str, column: pa.Array) -> pa.Array:

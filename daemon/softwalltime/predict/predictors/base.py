@@ -31,6 +31,10 @@ class History:
     seconds: int | None = 0
     most: int | None = None
 
+    @property
+    def is_bounded(self) -> bool:
+        return self.per_user is not None and self.seconds is not None
+
 
 EVERYTHING = History(per_user=None, seconds=None)
 

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 from softwalltime.core.errors import SourceError
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import JobColumns
-from softwalltime.measure.replay.parquet import GROUP, ParquetWorkload, read_groups, read_metadata, write_parquet
+from softwalltime.measure.replay.parquet import (
+    GROUP,
+    ParquetWorkload,
+    count_groups,
+    read_groups,
+    read_metadata,
+    write_parquet,
+)
 from softwalltime.measure.replay.recorded_files import SORTED
 from softwalltime.measure.replay.workload import Recorded, Scoring, Workload
 
@@ -21,11 +28,15 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The jobs of one source in a file; ``digest`` depends on all jobs and on the states that teach."""
+    """The jobs of one source in a file; ``digest`` depends on all jobs and on the states that teach.
+
+    ``groups``: the number of row groups; 0: the jobs are not in order of submission.
+    """
 
     path: Path
     digest: str
     jobs: int
+    groups: int = 0
 
 
 def take(workload: Recorded, path: Path) -> Snapshot:
@@ -42,12 +53,17 @@ def take(workload: Recorded, path: Path) -> Snapshot:
             digest = file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise SourceError(f"{path}: cannot be written: {error.strerror}") from error
-    return Snapshot(path, digest[:16], len(workload))
+    return Snapshot(path, digest[:16], len(workload), count_groups(path) if workload.is_sorted else 0)
 
 
 def read(path: Path) -> tuple[JobColumns, frozenset[State]]:
     """Return the jobs of a snapshot, and how jobs must have ended to teach; :class:`SourceError` if unreadable."""
-    return JobColumns.joined(read_groups(path)), frozenset(map(State, read_metadata(path)["teaching"]))
+    return JobColumns.joined(read_groups(path)), read_teaching(path)
+
+
+def read_teaching(path: Path) -> frozenset[State]:
+    """Return how jobs must have ended to teach; :class:`SourceError` if the snapshot is unreadable."""
+    return frozenset(map(State, read_metadata(path)["teaching"]))
 
 
 def load(path: Path) -> Recorded:

@@ -8,16 +8,21 @@ from json import dumps
 from time import thread_time
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from softwalltime import __version__
 from softwalltime.core.errors import SourceError
 from softwalltime.core.garbage import rare_collections
-from softwalltime.measure.replay.accuracy_metrics import Scores, score
+from softwalltime.measure.replay.accuracy_metrics import Scores, job_figures, score, scored_range, scores_of
 from softwalltime.measure.replay.fast_replay import drive
-from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, load_once
+from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, load_once, read_teaching
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.spans import GROUPS, Span, divided, load_span
 from softwalltime.measure.replay.sweep.workers import Workers, require_version
+from softwalltime.measure.replay.workload import Integers, Recorded
+from softwalltime.predict.predictors.base import EVERYTHING, History
 from softwalltime.predict.predictors.registry import contents_of, make
 
 UNLIMITED = 1e9
@@ -74,7 +79,25 @@ class _TooSlowError(Exception):
     """A predictor has exceeded its processor time."""
 
 
-@rare_collections()
+@dataclass(frozen=True, slots=True)
+class TrialPiece:
+    """A span of the jobs of a trial; ``ranges``: the scored jobs of each part of the log, from first to before last."""
+
+    task: TrialTask
+    span: Span
+    ranges: tuple[tuple[int, int], ...]
+
+
+class PieceFigures(NamedTuple):
+    """Accuracy of each scored job of a piece, and a row of sums for each part; or the error, if there are none."""
+
+    piece: TrialPiece
+    accuracy: NDArray[np.float64]
+    sums: NDArray[np.int64]
+    seconds: float
+    failure: str = ""
+
+
 def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
     """Try a predictor; an exception of the predictor is a failure of its trial only.
 
@@ -82,25 +105,52 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
     """
     require_version(task.version)
     workload = load_once(task.snapshot.path, load)
-    begin = thread_time()
+    soft_walltimes, seconds, failure = _driven(task, workload, task.timeout)
+    if failure:
+        return task, Trial(task.spec, (), seconds, failure)
+    return task, Trial(task.spec, tuple(score(workload, soft_walltimes, *part) for part in task.parts), seconds)
 
-    def check(_: int) -> None:
-        if thread_time() - begin > task.timeout:
+
+def run_piece(piece: TrialPiece) -> PieceFigures:
+    """Try a predictor on a span of the jobs; otherwise as :func:`run_trial`."""
+    task, span = piece.task, piece.span
+    require_version(task.version)
+    workload, before = load_span(task.snapshot.path, span, read_teaching(task.snapshot.path))
+    limit = task.timeout * span.jobs / task.snapshot.jobs
+    soft_walltimes, seconds, failure = _driven(task, workload, limit, before)
+    if failure:
+        return PieceFigures(piece, np.empty(0), np.empty((0, 0), np.int64), seconds, failure)
+    which = before + np.flatnonzero(workload.scored[before:])
+    accuracy, sums = job_figures(workload, which, soft_walltimes[which])
+    ranges = (slice(*(max(bound - span.scored, 0) for bound in bounds)) for bounds in piece.ranges)
+    return PieceFigures(piece, accuracy, np.array([sums[:, chosen].sum(axis=1) for chosen in ranges]), seconds)
+
+
+@rare_collections()
+def _driven(task: TrialTask, workload: Recorded, limit: float, before: int = 0) -> tuple[Integers, float, str]:
+    """Return the soft walltimes, the processor time for the jobs after the first ``before``, and an error or ``""``."""
+    begin, passed = thread_time(), 0
+
+    def check(submitted: int) -> None:
+        nonlocal begin, passed
+        passed += submitted
+        if passed <= before:
+            begin = thread_time()
+        if thread_time() - begin > limit:
             raise _TooSlowError
 
+    nothing = np.empty(0, np.int64)
     try:
-        soft_walltimes = drive(workload, make(task.spec), task.minimum, check).soft_walltimes
+        soft_walltimes = drive(workload, make(task.spec), task.minimum, check, begin=before).soft_walltimes
     except _TooSlowError:
-        reason = f"took longer than {task.timeout:.0f} s: raise --time-limit"
-        return task, Trial(task.spec, (), task.timeout, reason)
+        return nothing, task.timeout, f"took longer than {task.timeout:.0f} s: raise --time-limit"
     # The jobs cannot be read, or there is no space for results: no predictor can be tried.
     except SourceError:
         raise
     # A predictor of another package may raise any exception; the others continue.
     except Exception as error:
-        return task, Trial(task.spec, (), 0.0, " ".join(f"{type(error).__name__}: {error}".split()))
-    seconds = thread_time() - begin
-    return task, Trial(task.spec, tuple(score(workload, soft_walltimes, *part) for part in task.parts), seconds)
+        return nothing, 0.0, " ".join(f"{type(error).__name__}: {error}".split())
+    return soft_walltimes, thread_time() - begin, ""
 
 
 def saved_trials(tasks: Iterable[TrialTask], kept: KeptLines) -> dict[TrialTask, Trial]:
@@ -116,8 +166,63 @@ def run_trials(
     tasks: Sequence[TrialTask], workers: Workers, kept: KeptLines
 ) -> Generator[tuple[TrialTask, Trial], None, None]:
     """Yield the trials as they end, and save them, except those of predictors that raised an error."""
-    with closing(workers.do(run_trial, tasks)) as trials:
-        for task, trial in trials:
+    figures: dict[TrialTask, list[PieceFigures]] = {}
+    with closing(workers.do(_run, _divided(tasks))) as results:
+        for result in results:
+            if isinstance(result, PieceFigures):
+                task, found = result.piece.task, figures.setdefault(result.piece.task, [])
+                found.append(result)
+                if sum(each.piece.span.jobs for each in found) < task.snapshot.jobs:
+                    continue
+                trial = _joined(task, figures.pop(task))
+            else:
+                task, trial = result
             if trial.parts or trial.seconds:
                 kept.add(task.key, asdict(trial))
             yield task, trial
+
+
+def _run(work: TrialTask | TrialPiece) -> tuple[TrialTask, Trial] | PieceFigures:
+    return run_trial(work) if isinstance(work, TrialTask) else run_piece(work)
+
+
+def _divided(tasks: Sequence[TrialTask]) -> list[TrialTask | TrialPiece]:
+    """Divide the trials on long sorted logs, where the predictor does not need all earlier jobs."""
+    whole, by_log = list[TrialTask | TrialPiece](), dict[Snapshot, list[TrialTask]]()
+    histories = {spec: _history(spec) for spec in {task.spec for task in tasks}}
+    for task in tasks:
+        if task.snapshot.groups > GROUPS and histories[task.spec].is_bounded:
+            by_log.setdefault(task.snapshot, []).append(task)
+        else:
+            whole.append(task)
+    pieces = list[TrialTask | TrialPiece]()
+    for snapshot, of_log in by_log.items():
+        spans = divided(snapshot.path, read_teaching(snapshot.path), {histories[task.spec] for task in of_log})
+        workload = load(snapshot.path)
+        ranges = {part: scored_range(workload, *part) for task in of_log for part in task.parts}
+        for task in of_log:
+            bounds = tuple(ranges[part] for part in task.parts)
+            pieces += [TrialPiece(task, span, bounds) for span in spans[histories[task.spec]]]
+    # The longest tasks first.
+    return whole + pieces
+
+
+def _history(spec: str) -> History:
+    try:
+        return make(spec).history
+    # A predictor of another package may raise any exception, which its trial will report.
+    except Exception:
+        return EVERYTHING
+
+
+def _joined(task: TrialTask, pieces: Sequence[PieceFigures]) -> Trial:
+    """Return the trial of all pieces; if some failed, with the error of one."""
+    seconds = sum(each.seconds for each in pieces)
+    if failed := [each for each in pieces if each.failure]:
+        return Trial(task.spec, (), failed[0].seconds, failed[0].failure)
+    in_order = sorted(pieces, key=lambda each: each.piece.span.first)
+    accuracy = np.concatenate([each.accuracy for each in in_order])
+    sums = np.sum([each.sums for each in in_order], axis=0)
+    bounds = in_order[0].piece.ranges
+    parts = (scores_of(accuracy[begin:end].copy(), of_part) for (begin, end), of_part in zip(bounds, sums, strict=True))
+    return Trial(task.spec, tuple(parts), seconds)
