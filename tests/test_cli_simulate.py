@@ -178,6 +178,7 @@ def test_a_dask_cluster_gives_the_same_figures(
     monkeypatch.chdir(tmp_path)
     with cluster(workers=2) as address:
         assert document(capsys, *arguments, "--scheduler", address) == here
+        assert document(capsys, *arguments, "--scheduler", address, "--jobs-folder", f"file://{tmp_path}") == here
     assert list(tmp_path.iterdir()) == [], "nothing is left where the workers read the jobs"
 
 

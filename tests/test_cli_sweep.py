@@ -269,8 +269,9 @@ def test_a_damaged_file_is_read_up_to_the_damage(tmp_path: Path, capsys: pytest.
         (["/nowhere", "-o", "x.csv", "--processes", "0"], "0 is not in the range"),
         (
             ["/nowhere", "-o", "x.csv", "--processes", "2", "--scheduler", "tcp://h:1"],
-            "--processes sets the processes on",
+            "--processes is for this machine",
         ),
+        (["/nowhere", "-o", "x.csv", "--jobs-folder", "s3://b/f"], "--jobs-folder is for the workers of a cluster"),
     ],
 )
 def test_wrong_use_is_reported_before_reading(
@@ -295,16 +296,32 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, capsys: pyt
     assert "pip install 'pbs-softwalltime[dask]'" in capsys.readouterr().err
 
 
+ADDRESSES = {
+    "what://bucket": "cannot be written: Unsupported filesystem: 'what'",
+    "file:///nowhere": "cannot be written: [Errno 2] No such file or directory",
+    "gs://bucket/folder": "Please install gcsfs",
+}
+"""Addresses that cannot be used, with what is said of them."""
+
+
 def test_the_scheduler_option_uses_a_dask_cluster(
     sources: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here, there = tmp_path / "here.csv", tmp_path / "there.csv"
-    command = ["sweep", *sources, "--predictors", GRID]
+    here, there, at_address = (tmp_path / name for name in ("here.csv", "there.csv", "at-address.csv"))
+    command, shared = ["sweep", *sources, "--predictors", GRID], tmp_path / "shared"
+    shared.mkdir()
     with cluster(workers=2) as scheduler:
-        assert run([*command, "-o", str(there), "--scheduler", scheduler]) == 0
+        command += ["--scheduler", scheduler]
+        assert run([*command, "-o", str(there)]) == 0
         assert f"by the cluster at {scheduler}, which has 2 workers" in capsys.readouterr().out
-    assert run([*command, "-o", str(here)]) == 0
-    assert without_seconds(there) == without_seconds(here)
+        # The same by an address, as of an object storage.
+        assert run([*command, "-o", str(at_address), "--jobs-folder", f"file://{shared}"]) == 0
+        assert files(shared) == []
+        for address, message in ADDRESSES.items():
+            assert run([*command, "-o", str(at_address), "--jobs-folder", address]) == 2
+            assert capsys.readouterr().err.startswith(f"softwalltime: --jobs-folder {address}: {message}")
+    assert run([*command[:-2], "-o", str(here)]) == 0
+    assert without_seconds(there) == without_seconds(at_address) == without_seconds(here)
 
 
 def test_a_dask_scheduler_without_workers_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -29,7 +29,6 @@ MEANINGS = {
     "--queue": "the jobs' queue",
     "--running": "what gives the value of running jobs",
     "--runs": "number of runs for the ranges",
-    "--scheduler": "address of a Dask scheduler",
     "--seeds": "seeds of shaken workloads",
     "--server": "name of the PBS server",
     "--share": "share of the users for whom values are set",

@@ -1,7 +1,8 @@
-"""Replay, report, tune and a year's simulation of many jobs: processor time and memory, from logs and from Parquet."""
+"""Ingest, replay, report, tune and a year's simulation of many jobs: time and memory, from logs and from Parquet."""
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,14 +10,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from sqlalchemy import text
 
 from tests.benchmarks.markdown import table
-from tests.benchmarks.workload import Finished, softwalltime
+from tests.benchmarks.workload import Finished, empty_store, scratch_folder, softwalltime
 
 GENERATED = (100_000, 400_000)
 """Jobs that are generated as logs; memory must be that of the first block."""
 SIZES = (1_000_000, 10_000_000)
 """Jobs in Parquet; ``SOFTWALLTIME_BENCH_JOBS=100000000`` adds a larger size (an hour)."""
+ONCE = 1_000_000
+"""Jobs that are generated and ingested at a time: their logs have 1.1 kB a job."""
 PROCESSORS = 1024
 COMMANDS = {
     "replay": (),
@@ -50,6 +54,29 @@ def main() -> None:
             file.unlink()
         header = ["command", "jobs", "Parquet, GB", "TMPDIR, GB", "processor s", "us/job", "of the first", "MB"]
         print(f"\n{table(header, rows)}", flush=True)
+    header = ["ingest, jobs", "seconds", "jobs/s of the last million", "MB without PostgreSQL", "bytes a job on disk"]
+    print(f"\n{table(header, list(_ingested(sizes)))}", flush=True)
+
+
+def _ingested(sizes: list[int]) -> Iterator[list[str]]:
+    """Ingest logs of a million jobs, each of the same years, until there are enough jobs."""
+    with scratch_folder() as folder, empty_store(folder, durable=True) as (dsn, engine):
+        seconds, megabytes = 0.0, 0.0
+        for number in range(max(sizes) // ONCE):
+            logs = folder / "logs"
+            size_of = ("--jobs", str(ONCE), "--users", "1000", "--processors", str(PROCESSORS))
+            softwalltime("generate", logs, *size_of, "--seed", str(number))
+            done = softwalltime("ingest", logs, "--dsn", dsn)
+            shutil.rmtree(logs)
+            seconds, megabytes = seconds + done.seconds, max(megabytes, done.megabytes)
+            if (jobs := ONCE * (number + 1)) in sizes:
+                with engine.connect() as connection:
+                    stored, size = connection.execute(text(
+                        "SELECT count(*), pg_database_size(current_database()) FROM softwalltime.completed_jobs"
+                    )).one()  # fmt: skip
+                assert stored > 0.999 * jobs
+                speed = f"{ONCE / done.seconds:,.0f}"
+                yield [f"{jobs:,}", f"{seconds:,.0f}", speed, f"{megabytes:.0f}", f"{size / stored:.0f}"]
 
 
 def _of_file(command: str, file: Path, jobs: int, first: dict[str, float]) -> list[str]:

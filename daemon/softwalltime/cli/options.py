@@ -84,6 +84,26 @@ PLAN = option(
 )  # fmt: skip
 SITE_ORDER = option("Order of the site's queue.", type=click.Choice(["fcfs", "wfp"]), default="fcfs")
 PROCESSES = option("Processes.  Default: one a core.", least=1, metavar="N")
+
+
+@options
+class WorkerOptions:
+    """Who works: processes of this machine, or the workers of a Dask cluster."""
+
+    processes: int | None = PROCESSES
+    scheduler: str | None = option("Work on a Dask cluster: its scheduler, as tcp://host:8786.", metavar="ADDRESS")
+    jobs_folder: str | None = option(
+        "Folder for the jobs that a cluster's workers read, also as an address of fsspec, such as s3://bucket/folder.  "
+        "Default: beside the results.", metavar="ADDRESS",
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        if self.scheduler is not None and self.processes is not None:
+            raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
+        if self.scheduler is None and self.jobs_folder is not None:
+            raise UsageError("--jobs-folder is for the workers of a cluster: add --scheduler, or omit it")
+
+
 PROCESSORS = option(
     "Machine size.  Default: that in the header of a trace, else the most in use.", least=1, metavar="N"
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import Result, command
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, PROCESSORS, WALLTIMES, numbers, predictor
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSORS, WALLTIMES, WorkerOptions, numbers, predictor
 from softwalltime.cli.output import Output, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.recommendation_output import print_advice
@@ -78,8 +78,7 @@ class SimulateOptions:
     seeds: tuple[int, ...] | None = option("A shaken workload for each.  Default: 31-40.", type=numbers, metavar="LIST")
     by: tuple[str, ...] = option("Figures by class too; may be given again.", type=click.Choice(CLASSES), multiple=True)
     keep: Path | None = KEEP
-    processes: int | None = PROCESSES
-    scheduler: str | None = option("Simulate on a Dask cluster: its scheduler, as tcp://host:8786.", metavar="ADDRESS")
+    workers: WorkerOptions
     walltimes: Mapping[str, int] = WALLTIMES
     minimum: int = MINIMUM_OPTION
     output: Output
@@ -89,8 +88,6 @@ class SimulateOptions:
         """Refuse options that contradict each other."""
         if self.seeds is not None and self.shake is None:
             raise UsageError("--seeds is for shaken workloads: add --shake week, or omit it")
-        if self.processes is not None and self.scheduler is not None:
-            raise UsageError("--processes is for this machine; with --scheduler the cluster's workers do it")
 
 
 @command("a policy; with --by also a policy and class")
@@ -134,7 +131,7 @@ def simulated(options: SimulateOptions, policies: dict[str, "SchedulerPolicy"]) 
     by, shake = tuple(dict.fromkeys(options.by)), options.shake or ""
     seeds, teaching = (options.seeds or SEEDS) if shake else (0,), options.recorded.settings().teaching
     plan = SimulationPlan(Experiment("", size, first, shake, by), policies, seeds, jobs, tuple(sorted(teaching)))
-    runs = run_simulations(plan, progress_bar, options.keep, options.processes, options.scheduler)
+    runs = run_simulations(plan, progress_bar, options.keep, **vars(options.workers))
     document = SimulationDocument.of(
         plan, runs, by, source=options.recorded.source, refused=refused, selection=options.recorded.selected
     )

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from softwalltime.cli.command import command
-from softwalltime.cli.options import KEEP, MINIMUM_OPTION, PROCESSES, named_specs, predictors
+from softwalltime.cli.options import KEEP, MINIMUM_OPTION, WorkerOptions, named_specs, predictors
 from softwalltime.cli.output import csv_value, prefixed, progress_bar
 from softwalltime.cli.parameters import option, options
 from softwalltime.cli.sources import RecordedJobs, problems
 from softwalltime.core.errors import UsageError
-from softwalltime.core.written import require_folder, temporary_folder, write_csv
+from softwalltime.core.written import require_folder, write_csv
 
 if TYPE_CHECKING:
     from softwalltime.measure.replay.sweep.trials import Trial, TrialTask
@@ -34,10 +34,7 @@ OPTION = "option_"
 class SweepOptions:
     file: Path = option("CSV file for the results.", "-o", "--output", metavar="FILE")
     listed: tuple[str, ...] = predictors("Predictors or grids")
-    processes: int | None = PROCESSES
-    scheduler: str | None = option(
-        "Run on a Dask cluster: address of its scheduler, such as tcp://host:8786.", metavar="ADDRESS"
-    )
+    workers: WorkerOptions
     keep: Path | None = KEEP
     minimum: int = MINIMUM_OPTION
     recorded: RecordedJobs
@@ -59,6 +56,7 @@ def sweep(options: SweepOptions) -> int:
     # Check workers and output before minutes of reading.
     from softwalltime.measure.replay.sweep.grid import expand_all
     from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+    from softwalltime.measure.replay.sweep.shared_folder import shared_folder
     from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
     from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
     from softwalltime.predict.predictors.registry import BASELINE
@@ -67,21 +65,19 @@ def sweep(options: SweepOptions) -> int:
     specs = expand_all([BASELINE, *(named_specs(options.listed) or GRID)])
     if file.suffix != ".csv":
         raise UsageError(f"{file}: the file name must end in .csv")
-    if options.processes is not None and options.scheduler is not None:
-        raise UsageError(
-            "--processes sets the processes on this host; with --scheduler the workers of the cluster run the sweep"
-        )
     require_folder(file)
 
     with ExitStack() as stack:
         workers = (
-            stack.enter_context(dask_workers(options.scheduler))
-            if options.scheduler
-            else local_workers(options.processes)
+            stack.enter_context(dask_workers(options.workers.scheduler))
+            if options.workers.scheduler
+            else local_workers(options.workers.processes)
         )
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         # Beside the results, where the workers of a cluster can read it.
-        folder = Path(stack.enter_context(temporary_folder(file.parent.absolute(), f".{file.name}.jobs-")))
+        folder = stack.enter_context(
+            shared_folder(file.parent.absolute(), f".{file.name}.jobs-", options.workers.jobs_folder)
+        )
         tasks, whole = _tasks(options, specs, folder)
         done = saved_trials(tasks, kept)
         todo = [task for task in tasks if task not in done]

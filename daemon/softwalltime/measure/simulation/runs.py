@@ -14,9 +14,9 @@ from softwalltime import __version__
 from softwalltime.core.errors import SoftwalltimeError
 from softwalltime.core.progress import ShowProgress
 from softwalltime.core.states import State
-from softwalltime.core.written import temporary_folder
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.shared_folder import shared_folder
 from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, dask_workers, local_workers, require_version
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
@@ -154,13 +154,13 @@ class SimulationPlan:
 
 def run_simulations(
     plan: SimulationPlan, show: ShowProgress, keep: Path | None = None, processes: int | None = None,
-    scheduler: str | None = None,
+    scheduler: str | None = None, jobs_folder: str | None = None,
 ) -> Results:  # fmt: skip
     """Return all results.
 
     :param keep: the file that saves results, and from which an interrupted run continues.
     :param processes: ``None`` for one a core.
-    :param scheduler: address of a Dask scheduler.
+    :param scheduler: address of a Dask scheduler; ``jobs_folder``: of a folder that its workers can read.
     :raises SourceError: if a file cannot be written.
     :raises SoftwalltimeError: if a predictor raises, or a process is killed.
     """
@@ -173,7 +173,7 @@ def run_simulations(
         if keep is not None or not here:
             # On a cluster the folder is beside the results, where all workers can read.
             parent = keep.parent.absolute() if keep else Path.cwd() if scheduler else None
-            path = Path(stack.enter_context(temporary_folder(parent, ".simulate-"))) / "jobs.parquet"
+            path = stack.enter_context(shared_folder(parent, ".simulate-", jobs_folder)) / "jobs.parquet"
             snapshot = take(Workload(plan.jobs.completed, teaching=plan.teaching), path)
             experiment = replace(experiment, digest=snapshot.digest)
         kept = stack.enter_context(closing(KeptLines(keep)))

@@ -40,14 +40,14 @@ class Snapshot:
 
 
 def take(workload: Recorded, path: Path) -> Snapshot:
-    """Write the jobs, in the order of their source, to a new file.
+    """Write the jobs, in the order of their source, to a file.
 
     :raises SourceError: if the file cannot be written.
     """
     metadata = {"teaching": sorted(workload.teaching), SORTED: workload.is_sorted}
     groups = chain.from_iterable(jobs.in_groups(GROUP) for jobs in workload.in_source_order())
     try:
-        with path.open("xb") as stream:
+        with path.open("wb") as stream:
             write_parquet(groups, stream, metadata)
         with path.open("rb") as stream:
             digest = file_digest(stream, "sha256").hexdigest()

@@ -28,7 +28,7 @@ _RUN = np.dtype([("user", np.int64), ("ended", np.int64), ("group", np.int64), (
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LogSpan:
     """The jobs of the row groups from ``first`` to before ``last``, and the earlier jobs that the predictor needs.
 
     These are, of each row group in ``earlier``, the jobs with the given indexes, and all that ended at ``since`` (epoch
@@ -43,12 +43,12 @@ class Span:
     earlier: Mapping[int, Integers]
 
 
-def divided(path: Path, teaching: Collection[State], histories: Collection[History]) -> dict[History, list[Span]]:
+def divided(path: Path, teaching: Collection[State], histories: Collection[History]) -> dict[History, list[LogSpan]]:
     """Return the spans of a file that is sorted by submission, for predictors that need these bounded histories.
 
     :raises SourceError: if the file cannot be read.
     """
-    spans: dict[History, list[Span]] = {history: [] for history in histories}
+    spans: dict[History, list[LogSpan]] = {history: [] for history in histories}
     known = _EarlierJobs(histories)
     jobs, scored = [0], [0]
     for group, of_group in enumerate(read_groups(path, _DECIDING)):
@@ -56,20 +56,20 @@ def divided(path: Path, teaching: Collection[State], histories: Collection[Histo
         if group % GROUPS == 0:
             known.forget(int(part.submitted[0]))
             for history, listed in spans.items():
-                listed.append(Span(group, 0, 0, 0, *known.needed(history)))
+                listed.append(LogSpan(group, 0, 0, 0, *known.needed(history)))
         known.add(group, part)
         jobs.append(jobs[-1] + len(part))
         scored.append(scored[-1] + int(np.count_nonzero(part.scored)))
     return {history: [_closed(span, jobs, scored) for span in listed] for history, listed in spans.items()}
 
 
-def _closed(span: Span, jobs: list[int], scored: list[int]) -> Span:
+def _closed(span: LogSpan, jobs: list[int], scored: list[int]) -> LogSpan:
     """Return the span with its end, from the number of jobs and of scored jobs before each row group."""
     last = min(span.first + GROUPS, len(jobs) - 1)
-    return Span(span.first, last, jobs[last] - jobs[span.first], scored[span.first], span.since, span.earlier)
+    return LogSpan(span.first, last, jobs[last] - jobs[span.first], scored[span.first], span.since, span.earlier)
 
 
-def load_span(path: Path, span: Span, teaching: Collection[State]) -> tuple[Workload, int]:
+def load_span(path: Path, span: LogSpan, teaching: Collection[State]) -> tuple[Workload, int]:
     """Return the jobs of the span after the earlier ones, and the number of the latter.
 
     :raises SourceError: if the file cannot be read.

@@ -1,7 +1,8 @@
 """Evaluate predictors on workloads, one task each, and save the results: for sweep and tune."""
 
+import tempfile
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from json import dumps
@@ -15,11 +16,11 @@ from pydantic import TypeAdapter
 from softwalltime import __version__
 from softwalltime.core.errors import SourceError
 from softwalltime.core.garbage import rare_collections
-from softwalltime.measure.replay.accuracy_metrics import Scores, job_figures, score, scored_range, scores_of
+from softwalltime.measure.replay.accuracy_metrics import SUMS, Scores, job_figures, score, scored_range, scores_of
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, load_once, read_teaching
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.spans import GROUPS, Span, divided, load_span
+from softwalltime.measure.replay.sweep.spans import GROUPS, LogSpan, divided, load_span
 from softwalltime.measure.replay.sweep.workers import Workers, require_version
 from softwalltime.measure.replay.workload import Integers, Recorded
 from softwalltime.predict.predictors.base import EVERYTHING, History
@@ -84,7 +85,7 @@ class TrialPiece:
     """A span of the jobs of a trial; ``ranges``: the scored jobs of each part of the log, from first to before last."""
 
     task: TrialTask
-    span: Span
+    span: LogSpan
     ranges: tuple[tuple[int, int], ...]
 
 
@@ -166,15 +167,18 @@ def run_trials(
     tasks: Sequence[TrialTask], workers: Workers, kept: KeptLines
 ) -> Generator[tuple[TrialTask, Trial], None, None]:
     """Yield the trials as they end, and save them, except those of predictors that raised an error."""
-    figures: dict[TrialTask, list[PieceFigures]] = {}
-    with closing(workers.do(_run, _divided(tasks))) as results:
+    unfinished: dict[TrialTask, _JoinedPieces] = {}
+    with closing(workers.do(_run, _divided(tasks))) as results, ExitStack() as at_the_end:
         for result in results:
             if isinstance(result, PieceFigures):
-                task, found = result.piece.task, figures.setdefault(result.piece.task, [])
-                found.append(result)
-                if sum(each.piece.span.jobs for each in found) < task.snapshot.jobs:
+                task = result.piece.task
+                if (joined := unfinished.get(task)) is None:
+                    joined = unfinished[task] = _JoinedPieces(result.piece.ranges)
+                    at_the_end.callback(joined.close)
+                joined.add(result)
+                if joined.jobs < task.snapshot.jobs:
                     continue
-                trial = _joined(task, figures.pop(task))
+                trial = unfinished.pop(task).trial(task.spec)
             else:
                 task, trial = result
             if trial.parts or trial.seconds:
@@ -215,14 +219,45 @@ def _history(spec: str) -> History:
         return EVERYTHING
 
 
-def _joined(task: TrialTask, pieces: Sequence[PieceFigures]) -> Trial:
-    """Return the trial of all pieces; if some failed, with the error of one."""
-    seconds = sum(each.seconds for each in pieces)
-    if failed := [each for each in pieces if each.failure]:
-        return Trial(task.spec, (), failed[0].seconds, failed[0].failure)
-    in_order = sorted(pieces, key=lambda each: each.piece.span.first)
-    accuracy = np.concatenate([each.accuracy for each in in_order])
-    sums = np.sum([each.sums for each in in_order], axis=0)
-    bounds = in_order[0].piece.ranges
-    parts = (scores_of(accuracy[begin:end].copy(), of_part) for (begin, end), of_part in zip(bounds, sums, strict=True))
-    return Trial(task.spec, tuple(parts), seconds)
+class _JoinedPieces:
+    """The figures of the pieces of a trial that have ended; the accuracies are in a file, because jobs may be many."""
+
+    def __init__(self, ranges: tuple[tuple[int, int], ...]) -> None:
+        self._ranges = ranges
+        self._accuracies = tempfile.TemporaryFile()  # noqa: SIM115 - see close()
+        self._sums = np.zeros((len(ranges), SUMS), np.int64)
+        self._seconds, self._failed = 0.0, list[PieceFigures]()
+        self.jobs = 0
+        """Number of jobs of these pieces."""
+
+    def close(self) -> None:
+        self._accuracies.close()
+
+    def add(self, figures: PieceFigures) -> None:
+        self.jobs += figures.piece.span.jobs
+        if figures.failure:
+            self._failed.append(figures)
+            return
+        try:
+            self._accuracies.seek(8 * figures.piece.span.scored)
+            self._accuracies.write(figures.accuracy.tobytes())
+            self._accuracies.flush()
+        except OSError as error:
+            folder = tempfile.gettempdir()
+            message = f"{folder}: no space for results: {error.strerror}; name another folder with TMPDIR"
+            raise SourceError(message) from error
+        self._sums += figures.sums
+        self._seconds += figures.seconds
+
+    def trial(self, spec: str) -> Trial:
+        """Return the trial; if a piece failed, with its error."""
+        with self._accuracies as file:
+            if self._failed:
+                return Trial(spec, (), self._failed[0].seconds, self._failed[0].failure)
+            scores = []
+            for (begin, end), sums in zip(self._ranges, self._sums, strict=True):
+                accuracy = np.empty(end - begin)
+                file.seek(8 * begin)
+                file.readinto(accuracy.data)
+                scores.append(scores_of(accuracy, sums))
+        return Trial(spec, tuple(scores), self._seconds)
