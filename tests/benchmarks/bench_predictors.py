@@ -21,7 +21,8 @@ from softwalltime.measure.replay.accuracy_metrics import score
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.measure.replay.sweep.trial import Part, Trial, TrialTask
+from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Scoring, Workload
 from tests.benchmarks.held_out_weights import held_out, weights_folder

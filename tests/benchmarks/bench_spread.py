@@ -17,8 +17,9 @@ from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, scored_r
 from softwalltime.measure.replay.parquet import ParquetWorkload
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
-from softwalltime.measure.replay.sweep.spans import divided
-from softwalltime.measure.replay.sweep.trials import Part, TrialPiece, TrialTask, run_piece
+from softwalltime.measure.replay.sweep.pieces import TrialPiece, run_piece
+from softwalltime.measure.replay.sweep.spans import spans_of
+from softwalltime.measure.replay.sweep.trial import Part, TrialTask
 from softwalltime.measure.replay.workload import Scoring
 from softwalltime.predict.predictors.registry import make
 from tests.benchmarks.bench_large import repeat
@@ -62,7 +63,7 @@ def _on_paper(folder: Path, log: Path) -> str:
     workload = ParquetWorkload(log, None, TEACHING, Scoring())
     begin = time.perf_counter()
     snapshot = take(workload, folder / "jobs.parquet")
-    spans = divided(snapshot.path, TEACHING, {make(spec).history for spec in (*specs, SLOWEST)})
+    spans = spans_of(snapshot.path, TEACHING, {make(spec).history for spec in (*specs, SLOWEST)})
     ranges = tuple(scored_range(workload, *part) for part in (Part(), Part(WARM_UP_SHARE)))
     serial = (time.perf_counter() - begin) * ON_PAPER / JOBS
     seconds = {}

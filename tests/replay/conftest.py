@@ -7,7 +7,7 @@ import pytest
 
 from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE
 from softwalltime.measure.replay.sweep.jobs_file import take
-from softwalltime.measure.replay.sweep.trials import Part, TrialTask
+from softwalltime.measure.replay.sweep.trial import Part, TrialTask
 from softwalltime.measure.replay.workload import Workload
 from tests.samples import job
 

@@ -16,8 +16,9 @@ from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep import jobs_file
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.spans import divided, load_span
-from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trial, run_trials
+from softwalltime.measure.replay.sweep.spans import load_span, spans_of
+from softwalltime.measure.replay.sweep.trial import Part, Trial, TrialTask, run_trial
+from softwalltime.measure.replay.sweep.trials import run_trials
 from softwalltime.measure.replay.sweep.workers import Workers, dask_workers, local_workers
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.workloads.synthetic import generate
@@ -93,7 +94,7 @@ def test_each_span_gets_no_more_of_the_past_than_its_predictor_needs(tmp_path: P
 
     def earlier(history: History) -> list[list[str]]:
         found = []
-        for span in divided(path, TEACHING, {history, History(per_user=9, seconds=9, most=1)})[history]:
+        for span in spans_of(path, TEACHING, {history, History(per_user=9, seconds=9, most=1)})[history]:
             workload, before = load_span(path, span, TEACHING)
             assert len(workload) == before + span.jobs
             found.append([each.submission.job_id for each in workload.jobs[:before]])

@@ -16,7 +16,7 @@ from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.grid import expand, expand_all
 from softwalltime.measure.replay.sweep.jobs_file import load, take
-from softwalltime.measure.replay.sweep.trials import TrialTask, run_trial
+from softwalltime.measure.replay.sweep.trial import TrialTask, run_trial
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.learned.network import SHIPPED, dump
 from softwalltime.predict.predictors.learned.network import load as read_weights

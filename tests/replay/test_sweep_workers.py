@@ -12,7 +12,7 @@ import pytest
 from softwalltime.core.errors import SoftwalltimeError, UsageError
 from softwalltime.measure.replay.sweep import workers as workers_module
 from softwalltime.measure.replay.sweep.grid import expand
-from softwalltime.measure.replay.sweep.trials import Trial, TrialTask, run_trial
+from softwalltime.measure.replay.sweep.trial import Trial, TrialTask, run_trial
 from softwalltime.measure.replay.sweep.workers import Workers, dask_workers, local_workers
 from tests.dask_cluster import cluster
 from tests.replay.conftest import with_spec

@@ -14,7 +14,8 @@ from softwalltime.measure.replay.accuracy_metrics import Scores, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.trials import Part, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.measure.replay.sweep.trial import Part, Trial, TrialTask
+from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.policies import SchedulerPolicy

@@ -17,7 +17,7 @@ from softwalltime.core.errors import UsageError
 from softwalltime.core.written import require_folder, write_csv
 
 if TYPE_CHECKING:
-    from softwalltime.measure.replay.sweep.trials import Trial, TrialTask
+    from softwalltime.measure.replay.sweep.trial import Trial, TrialTask
 
 GRID = (
     "v1", "v2", "v3", "v4",
@@ -126,7 +126,7 @@ def _tasks(options: SweepOptions, specs: list[str], folder: Path) -> tuple[list[
     """Return a task for each predictor on each source, and whether all sources could be read to their end."""
     from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE
     from softwalltime.measure.replay.sweep.jobs_file import take
-    from softwalltime.measure.replay.sweep.trials import Part, TrialTask
+    from softwalltime.measure.replay.sweep.trial import Part, TrialTask
 
     parts = Part(), Part(warm_up=WARM_UP_SHARE)
     tasks: list[TrialTask] = []

@@ -21,7 +21,8 @@ from softwalltime.measure.replay.accuracy_metrics import Scores
 from softwalltime.measure.replay.sweep.grid import expand_all
 from softwalltime.measure.replay.sweep.jobs_file import take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
-from softwalltime.measure.replay.sweep.trials import UNLIMITED, Trial, TrialTask, run_trials, saved_trials
+from softwalltime.measure.replay.sweep.trial import UNLIMITED, Trial, TrialTask
+from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
 from softwalltime.measure.replay.sweep.workers import local_workers
 from softwalltime.measure.replay.workload import Recorded
 from softwalltime.measure.simulation.schedule_metrics import Metrics

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from softwalltime.measure.replay.accuracy_metrics import Scores
 from softwalltime.measure.replay.sweep.grid import expand_all
-from softwalltime.measure.replay.sweep.trials import Part, Trial
+from softwalltime.measure.replay.sweep.trial import Part, Trial
 from softwalltime.measure.replay.workload import SCORED, Recorded
 from softwalltime.predict.predictors.registry import BASELINE, available
 

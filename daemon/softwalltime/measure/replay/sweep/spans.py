@@ -43,7 +43,7 @@ class LogSpan:
     earlier: Mapping[int, Integers]
 
 
-def divided(path: Path, teaching: Collection[State], histories: Collection[History]) -> dict[History, list[LogSpan]]:
+def spans_of(path: Path, teaching: Collection[State], histories: Collection[History]) -> dict[History, list[LogSpan]]:
     """Return the spans of a file that is sorted by submission, for predictors that need these bounded histories.
 
     :raises SourceError: if the file cannot be read.
