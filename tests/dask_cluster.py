@@ -23,12 +23,15 @@ if __name__ == "__main__":
 
 
 @contextmanager
-def cluster(workers: int) -> Iterator[str]:
-    """The address of a cluster's scheduler; skips the test where Dask is not installed."""
+def cluster(workers: int, allowed_failures: int = 0) -> Iterator[str]:
+    """The address of a cluster's scheduler; skips the test where Dask is not installed.
+
+    :param allowed_failures: how many workers may die of a task, or while it runs.
+    """
     if find_spec("distributed") is None:
         pytest.skip("Dask is not installed: pip install 'pbs-softwalltime[dask]'")
-    # A worker that dies is replaced, but what it died of is not tried again.
-    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0"}
+    # A worker that dies is replaced.
+    environment = {**os.environ, "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(allowed_failures)}
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(workers)], cwd=ROOT, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -4,7 +4,10 @@ import operator
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import pytest
@@ -16,7 +19,7 @@ from softwalltime.measure.replay.sweep.trial import Trial, TrialTask, run_trial
 from softwalltime.measure.replay.sweep.workers import Workers, dask_workers, local_workers
 from tests.dask_cluster import cluster
 from tests.replay.conftest import with_spec
-from tests.service.running import PATIENT
+from tests.service.running import PATIENT, until
 
 GRID = ["request", "v1", "v2", "v3", "v4", *expand("percentile:p=50|95,keys=user|project")]
 
@@ -68,6 +71,7 @@ def test_processes_do_not_hear_an_interrupt_and_the_one_that_starts_them_does() 
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """A cluster may answer as late as it likes."""
     monkeypatch.setattr(workers_module, "_SCHEDULER_TIMEOUT_S", PATIENT)
+    monkeypatch.setattr(workers_module, "_WORKER_TIMEOUT_S", PATIENT)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +94,38 @@ def test_a_cluster_of_one_core_is_used_too(task: TrialTask) -> None:
     with cluster(workers=1) as scheduler, dask_workers(scheduler) as workers:
         (found,) = workers.do(operator.call, [os.getpid])
     assert found != os.getpid()
+
+
+@contextmanager
+def worker(address: str) -> Iterator[None]:
+    """A worker of a cluster, which ends as one whose walltime is over."""
+    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--nthreads", "1"]
+    with subprocess.Popen([*command, "--no-nanny", "--no-dashboard"], stderr=subprocess.DEVNULL) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def test_a_cluster_that_loses_all_workers_is_said_and_goes_on_with_new_ones(caplog: pytest.LogCaptureFixture) -> None:
+    def rest() -> None:
+        found.extend(results)
+
+    found: list[None] = []
+    with cluster(workers=0, allowed_failures=3) as address:
+        with worker(address), ExitStack() as stack:
+            workers = stack.enter_context(dask_workers(address))
+            results = workers.do(time.sleep, [0, 1, 1, 1])
+            assert next(results) is None
+            connection = stack.pop_all()
+        with connection:
+            waiting = threading.Thread(target=rest)
+            waiting.start()
+            until(lambda: caplog.messages)
+            with worker(address):
+                waiting.join(PATIENT)
+    assert found == [None, None, None]
+    assert caplog.messages == ["The cluster has lost all workers; this command waits until others start."]
 
 
 def test_a_task_that_kills_its_workers_is_given_up(scheduler: str) -> None:

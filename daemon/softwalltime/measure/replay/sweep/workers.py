@@ -3,6 +3,7 @@
 import logging
 import multiprocessing.resource_tracker
 import signal
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
@@ -23,6 +24,7 @@ from softwalltime.core.formatting import plural
 if TYPE_CHECKING:
     from distributed import Client
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -31,6 +33,8 @@ _SCHEDULER_TIMEOUT_S = 10.0
 """Seconds to wait for a scheduler to answer."""
 _WORKER_TIMEOUT_S = 5.0
 """Seconds to wait for the first worker of a cluster."""
+_POLL_S = 0.05
+"""Seconds between two looks for results of a cluster."""
 MAX_JOBS_IN_PROCESS = 150_000
 """Simulated jobs up to which no further processes are started, because starting them takes longer."""
 _IDLE_TIMEOUT_S = 10
@@ -81,8 +85,18 @@ def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]
     from distributed import as_completed
 
     # A cluster may grow, so all tasks are submitted at once.  Dropping these futures cancels the remaining ones.
-    for future in as_completed(client.map(function, tasks, pure=False), loop=client.loop):
-        yield future.result()
+    completed = as_completed(client.map(function, tasks, pure=False), loop=client.loop)
+    had_workers = True
+    while not completed.is_empty():
+        if completed.has_ready():
+            yield next(completed).result()
+            continue
+        time.sleep(_POLL_S)
+        # Workers that are jobs end with their walltime, and others start after a while.
+        has_workers = bool(client.scheduler_info()["workers"])
+        if had_workers and not has_workers:
+            log.warning("The cluster has lost all workers; this command waits until others start.")
+        had_workers = has_workers
 
 
 def require_version(started: str) -> None:
