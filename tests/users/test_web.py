@@ -67,6 +67,12 @@ class Web:
         self.process = subprocess.Popen(command, env=environment)
         until(self.socket.exists)
         until(lambda: self.socket.stat().st_mode & 0o777 == 0o660)
+        # The mode is set before the socket listens.
+        until(self._listens)
+
+    def _listens(self) -> bool:
+        with socket.socket(socket.AF_UNIX) as connection:
+            return connection.connect_ex(str(self.socket)) == 0
 
     def get(self, address: str = "/", user: str | None = "ann", method: str = "GET", **headers: str) -> Page:
         connection = http.client.HTTPConnection("web", timeout=PATIENT)

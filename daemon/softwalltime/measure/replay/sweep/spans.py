@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from softwalltime.core.states import State
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.parquet import read_groups
-from softwalltime.measure.replay.workload import Integers, Workload
+from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.base import History
 
 GROUPS = 4
@@ -40,7 +40,7 @@ class LogSpan:
     jobs: int
     scored: int
     since: int
-    earlier: Mapping[int, Integers]
+    earlier: Mapping[int, NDArray[np.int32]]
 
 
 def spans_of(path: Path, teaching: Collection[State], histories: Collection[History]) -> dict[History, list[LogSpan]]:
@@ -116,7 +116,7 @@ class _EarlierJobs:
         self._runs = self._runs[self._last_runs(self._per_user) | (self._runs["ended"] >= now)]
         self._ends = self._ends[self._ends >= self._since_last(self._most) - 1]
 
-    def needed(self, history: History) -> tuple[int, dict[int, Integers]]:
+    def needed(self, history: History) -> tuple[int, dict[int, NDArray[np.int32]]]:
         """Return since when all ended jobs are needed, and by row group the indexes of other jobs."""
         since = self._now - (history.seconds or 0)
         if history.most is not None:
@@ -125,7 +125,8 @@ class _EarlierJobs:
         runs = runs[runs["ended"] < since]
         # Jobs that have not ended are needed too, because they may end within the span.
         groups = {*np.unique(runs["group"]).tolist(), *(g for g, end in enumerate(self._latest) if end >= since)}
-        return since, {group: np.sort(runs["index"][runs["group"] == group]) for group in sorted(groups)}
+        indexes = runs["index"].astype(np.int32)
+        return since, {group: np.sort(indexes[runs["group"] == group]) for group in sorted(groups)}
 
     def _since_last(self, most: int) -> int:
         """Return since when the last so many jobs have ended, epoch seconds; 0: there are no more."""

@@ -85,7 +85,13 @@ def _by_cluster(client: "Client", function: Callable[[T], R], tasks: Sequence[T]
     from distributed import as_completed
 
     # A cluster may grow, so all tasks are submitted at once.  Dropping these futures cancels the remaining ones.
-    completed = as_completed(client.map(function, tasks, pure=False), loop=client.loop)
+    with warnings.catch_warnings():
+        # Thousands of tasks with some of the earlier jobs of each are no mistake.
+        warnings.filterwarnings("ignore", "Sending large graph")
+        futures = client.map(function, tasks, pure=False)
+    completed = as_completed(futures, loop=client.loop)
+    # Results that were taken need not stay in the memory of the cluster.
+    del futures
     had_workers = True
     while not completed.is_empty():
         if completed.has_ready():
