@@ -105,3 +105,18 @@ def completed_jobs(draw: st.DrawFn) -> CompletedJob:
         draw(_maybe(seconds)),
         draw(_maybe(sizes)),
     )
+
+
+def jobs_of_three_users(min_size: int = 0) -> st.SearchStrategy[list[CompletedJob]]:
+    """Any jobs of three users and two projects within some minutes, of which not all teach."""
+    one = st.builds(
+        lambda submitted, wait, **fields: job(submitted=submitted, end=submitted + wait + fields["runtime"], **fields),
+        user=st.sampled_from(["alice", "bob", "carol"]),
+        project=st.sampled_from(["p", "q"]),
+        submitted=st.integers(0, 400),
+        wait=st.integers(0, 100),
+        runtime=st.integers(0, 300),
+        walltime=st.sampled_from([None, 100, 250, 4000]),
+        exit_status=st.sampled_from([0, 1, -11]),
+    )
+    return st.lists(one, min_size=min_size, max_size=40)

@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def _ingested(sizes: list[int]) -> Iterator[list[str]]:
-    """Ingest logs of a million jobs, each of the same years, until there are enough jobs."""
+    """Ingest logs of a million jobs at a time, all of the same years, until there are enough jobs."""
     with scratch_folder() as folder, empty_store(folder, durable=True) as (dsn, engine):
         seconds, megabytes = 0.0, 0.0
         for number in range(max(sizes) // ONCE):

@@ -1,12 +1,12 @@
 """Spans of a long log that are replayed apart give what one replay of the whole log gives."""
 
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
 from softwalltime.core.states import TEACHING
@@ -14,8 +14,11 @@ from softwalltime.measure.replay.accuracy_metrics import WARM_UP_SHARE, score
 from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.replay.sweep import jobs_file
+from softwalltime.measure.replay.sweep import workers as workers_module
 from softwalltime.measure.replay.sweep.jobs_file import Snapshot, load, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
+from softwalltime.measure.replay.sweep.pieces import TrialPiece, in_pieces
+from softwalltime.measure.replay.sweep.shared_folder import shared_folder
 from softwalltime.measure.replay.sweep.spans import load_span, spans_of
 from softwalltime.measure.replay.sweep.trial import Part, Trial, TrialTask, run_trial
 from softwalltime.measure.replay.sweep.trials import run_trials
@@ -25,7 +28,7 @@ from softwalltime.measure.workloads.synthetic import generate
 from softwalltime.predict.predictors.base import History, Predictor
 from softwalltime.predict.predictors.registry import available, make
 from tests.dask_cluster import cluster
-from tests.samples import job
+from tests.samples import job, jobs_of_three_users
 
 DAY = 86400
 EXACT = [
@@ -35,21 +38,9 @@ EXACT = [
 ]
 """Predictors that a bounded history makes answer exactly as all jobs do."""
 OTHERS = ("usage:last=3,margin=0", "percentile:least=2,window=400,keys=project", "percentile:least=1,window=90")
+MANY = 99
+"""More processes than trials."""
 PARTS = (Part(), Part(WARM_UP_SHARE), Part(since=150, until=320), Part(0.3, until=300))
-JOBS = st.lists(
-    st.builds(
-        lambda submitted, wait, **fields: job(submitted=submitted, end=submitted + wait + fields["runtime"], **fields),
-        user=st.sampled_from(["alice", "bob", "carol"]),
-        project=st.sampled_from(["p", "q"]),
-        submitted=st.integers(0, 400),
-        wait=st.integers(0, 100),
-        runtime=st.integers(0, 300),
-        walltime=st.sampled_from([None, 100, 250, 4000]),
-        exit_status=st.sampled_from([0, 1, -11]),
-    ),
-    min_size=1,
-    max_size=40,
-)
 
 
 @pytest.fixture
@@ -62,8 +53,11 @@ def snapshot(jobs: list[CompletedJob], path: Path) -> Snapshot:
 
 
 def trials(tasks: list[TrialTask], workers: Workers | None = None) -> dict[str, Trial]:
-    with closing(KeptLines(None)) as kept:
-        found = run_trials(tasks, workers or local_workers(1), kept)
+    """The trials by specification; without workers in this process, although divided as among many."""
+    with closing(KeptLines(None)) as kept, pytest.MonkeyPatch.context() as patch:
+        if workers is None:
+            patch.setattr(workers_module, "_by_processes", lambda _, function, works: map(function, works))
+        found = run_trials(tasks, workers or local_workers(MANY), kept)
         return {trial.spec: replace(trial, seconds=0) for _, trial in found}
 
 
@@ -75,7 +69,7 @@ def test_the_predictors_that_need_only_a_part_of_the_past() -> None:
 @pytest.mark.usefixtures("small_groups")
 @settings(max_examples=15)
 @pytest.mark.parametrize("spec", [*EXACT, *OTHERS])
-@given(jobs=JOBS)
+@given(jobs=jobs_of_three_users(min_size=1))
 def test_a_trial_of_spans_is_a_trial_of_the_whole_log(
     tmp_path_factory: pytest.TempPathFactory, spec: str, jobs: list[CompletedJob]
 ) -> None:
@@ -123,7 +117,8 @@ def test_processes_and_a_cluster_give_the_figures_of_one_replay(tasks: list[Tria
     workload = load(tasks[0].snapshot.path)
     assert wanted["v3"].parts[0] == score(workload, drive(workload, make("v3")).soft_walltimes)
     assert trials(tasks) == wanted
-    assert trials(tasks, local_workers(2)) == wanted
+    for processes in (1, 2, 8):
+        assert trials(tasks, local_workers(processes)) == wanted
     with cluster(workers=2) as address, dask_workers(address) as workers:
         assert trials(tasks, workers) == wanted
 
@@ -143,17 +138,35 @@ def test_a_predictor_that_fails_or_is_too_slow_on_one_span_fails_once(
     assert found["v3"].parts
 
 
+def test_trials_that_keep_all_processes_busy_are_not_divided(tasks: list[TrialTask]) -> None:
+    calibrated = replace(tasks[0], spec="calibrated")
+    inexact = in_pieces([*tasks, calibrated], local_workers(1))
+    assert inexact[:4] == tasks
+    assert [piece.task for piece in inexact[4:] if isinstance(piece, TrialPiece)] == [calibrated] * 4
+    assert in_pieces(tasks, local_workers(4)) == tasks
+    assert len(in_pieces(tasks, local_workers(5))) == 3 * 4 + 1
+
+
 def test_a_piece_does_not_predict_the_jobs_before_it(tasks: list[TrialTask], monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     predictor = type(make("v1"))
-    predict = predictor.predict
+    predict: Callable[..., Prediction | NoPrediction] = predictor.predict
 
     def noted(self: Predictor, submission: Submission, now: int, elapsed: int = 0) -> Prediction | NoPrediction:
         asked.append(now)
-        return predict(self, submission, now, elapsed)  # type: ignore[arg-type]
+        return predict(self, submission, now, elapsed)
 
     monkeypatch.setattr(predictor, "predict", noted)
     run_trial(tasks[0])
     once, asked[:] = list(asked), []
     assert trials(tasks[:1])["v1"].parts
     assert asked == once
+
+
+def test_only_the_owner_may_read_the_jobs_of_a_shared_folder(tmp_path: Path) -> None:
+    for address in (None, str(tmp_path), f"file://{tmp_path}"):
+        with shared_folder(tmp_path, "jobs-", address) as folder:
+            (local,) = tmp_path.iterdir()
+            assert str(folder).endswith(local.name)
+            assert local.stat().st_mode & 0o777 == 0o700
+        assert list(tmp_path.iterdir()) == []

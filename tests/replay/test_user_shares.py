@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from softwalltime.cli import run
 from softwalltime.core.jobs import CompletedJob
@@ -14,21 +13,9 @@ from softwalltime.measure.replay.fast_replay import drive
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.predict.predictors.registry import available, make
 from tests.replay.test_parquet_workload import exported, replayed_figures
-from tests.samples import job
+from tests.samples import job, jobs_of_three_users
 
 SPECS = [spec.name for spec in available() if make(spec.name).by_user]
-JOBS = st.lists(
-    st.builds(
-        lambda submitted, wait, **fields: job(submitted=submitted, end=submitted + wait + fields["runtime"], **fields),
-        user=st.sampled_from(["alice", "bob", "carol"]),
-        project=st.sampled_from(["p", "q"]),
-        submitted=st.integers(0, 400),
-        wait=st.integers(0, 100),
-        runtime=st.integers(0, 300),
-        walltime=st.sampled_from([None, 100, 250, 4000]),
-    ),
-    max_size=40,
-)
 
 
 def test_the_predictors_that_know_each_user_alone() -> None:
@@ -41,7 +28,7 @@ def test_the_predictors_that_know_each_user_alone() -> None:
     "spec",
     [*SPECS, "percentile:least=1,window=200", "percentile:least=2,keys=user,threshold=0.1", "usage:last=3,margin=0"],
 )
-@given(jobs=JOBS)
+@given(jobs=jobs_of_three_users())
 def test_a_user_is_predicted_as_if_he_were_alone(jobs: list[CompletedJob], spec: str) -> None:
     assert make(spec).by_user
     jobs = [known for _, known in sorted(enumerate(jobs), key=lambda item: item[1].submission.submitted)]

@@ -58,7 +58,7 @@ def sweep(options: SweepOptions) -> int:
     from softwalltime.measure.replay.sweep.kept_lines import KeptLines
     from softwalltime.measure.replay.sweep.shared_folder import shared_folder
     from softwalltime.measure.replay.sweep.trials import run_trials, saved_trials
-    from softwalltime.measure.replay.sweep.workers import dask_workers, local_workers
+    from softwalltime.measure.replay.sweep.workers import chosen_workers
     from softwalltime.predict.predictors.registry import BASELINE
 
     file = options.file
@@ -68,11 +68,7 @@ def sweep(options: SweepOptions) -> int:
     require_folder(file)
 
     with ExitStack() as stack:
-        workers = (
-            stack.enter_context(dask_workers(options.workers.scheduler))
-            if options.workers.scheduler
-            else local_workers(options.workers.processes)
-        )
+        workers = stack.enter_context(chosen_workers(options.workers.processes, options.workers.scheduler))
         kept = stack.enter_context(closing(KeptLines(options.keep)))
         # Beside the results, where the workers of a cluster can read it.
         folder = stack.enter_context(

@@ -11,6 +11,8 @@ from softwalltime.measure.replay.workload import SCORED, Recorded, Workload, in_
 WEEK_S = 7 * 86400
 BAD_UNDERESTIMATE_S = 1800
 """Minimum error of a bad underestimate in seconds (Tang, Desai, Buettner & Lan 2013)."""
+SUMS = 6
+"""Figures of each job that are summed."""
 WARM_UP_SHARE = 0.01
 """Share of the scored jobs, the first ones submitted, that the second set of scores excludes."""
 
@@ -91,10 +93,6 @@ def scored_range(workload: Recorded, warm_up: float, since: int | None, until: i
         begin += 0 if since is None else int(np.count_nonzero(part.scored & in_period(part.submitted, None, since)))
     begin = min(begin, end)
     return begin + int((end - begin) * warm_up), end
-
-
-SUMS = 6
-"""Figures of each job that are summed."""
 
 
 def job_figures(

@@ -146,14 +146,14 @@ class _EventDriver:
     """Predictors driven through the events of jobs; each value is the decision under the same terms for all jobs.
 
     :param predictors: by the specification that they have in ``terms``.
-    :param first: the first job about which they decide.
+    :param begin: the first job about which they decide.
     """
 
     def __init__(
-        self, workload: Recorded, predictors: Mapping[str, Predictor], terms: JobPolicy, first: int = 0
+        self, workload: Recorded, predictors: Mapping[str, Predictor], terms: JobPolicy, begin: int = 0
     ) -> None:
         self.seconds = 0.0
-        self._first = first
+        self._first = begin
         self._driver = PredictorDriver(predictors)
         self._terms = terms
         self._waits = workload.array()

@@ -17,7 +17,7 @@ from softwalltime.core.states import State
 from softwalltime.measure.replay.sweep.jobs_file import load_once, read, take
 from softwalltime.measure.replay.sweep.kept_lines import KeptLines
 from softwalltime.measure.replay.sweep.shared_folder import shared_folder
-from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, dask_workers, local_workers, require_version
+from softwalltime.measure.replay.sweep.workers import MAX_JOBS_IN_PROCESS, chosen_workers, require_version
 from softwalltime.measure.replay.workload import Workload
 from softwalltime.measure.simulation.engine import ScheduleOutcome, simulate
 from softwalltime.measure.simulation.policies import SchedulerPolicy
@@ -166,7 +166,7 @@ def run_simulations(
     """
     wanted = [(policy, seed) for seed in plan.seeds for policy in dict.fromkeys(plan.policies.values())]
     with ExitStack() as stack:
-        workers = stack.enter_context(dask_workers(scheduler)) if scheduler else local_workers(processes)
+        workers = stack.enter_context(chosen_workers(processes, scheduler))
         few = len(wanted) == 1 or len(wanted) * len(plan.jobs) <= MAX_JOBS_IN_PROCESS
         here = not scheduler and (workers.processes == 1 or few)
         path, experiment = Path(), plan.experiment

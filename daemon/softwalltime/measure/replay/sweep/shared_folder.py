@@ -27,8 +27,12 @@ def shared_folder(parent: Path | None, prefix: str, address: str | None = None) 
         raise UsageError("--jobs-folder needs another package: pip install 'pbs-softwalltime[dask]'") from error
     try:
         folder = UPath(address) / f"{prefix}{token_hex(4)}"
-        # Only the folder: a misspelt bucket is not created.  Object storages create a folder with its first file.
-        folder.mkdir()
+        if folder.protocol in ("", "file", "local"):
+            # Only its owner may read the jobs, as in a temporary folder.
+            Path(folder.path).mkdir(0o700)
+        else:
+            # Only the folder: a misspelt bucket is not created.  Object storages create a folder with its first file.
+            folder.mkdir()
         (folder / "empty").write_bytes(b"")
     except ImportError as error:
         raise UsageError(f"--jobs-folder {address}: {error}") from error

@@ -6,7 +6,7 @@ its start.  A span begins with the same jobs, so its predictions are those of on
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -66,7 +66,7 @@ def spans_of(path: Path, teaching: Collection[State], histories: Collection[Hist
 def _closed(span: LogSpan, jobs: list[int], scored: list[int]) -> LogSpan:
     """Return the span with its end, from the number of jobs and of scored jobs before each row group."""
     last = min(span.first + GROUPS, len(jobs) - 1)
-    return LogSpan(span.first, last, jobs[last] - jobs[span.first], scored[span.first], span.since, span.earlier)
+    return replace(span, last=last, jobs=jobs[last] - jobs[span.first], scored=scored[span.first])
 
 
 def load_span(path: Path, span: LogSpan, teaching: Collection[State]) -> tuple[Workload, int]:

@@ -84,7 +84,7 @@ def run_trial(task: TrialTask) -> tuple[TrialTask, Trial]:
 
 @rare_collections()
 def driven(task: TrialTask, workload: Recorded, limit: float, before: int = 0) -> tuple[Integers, float, str]:
-    """Return the soft walltimes, the processor time for the jobs after the first ``before``, and an error or ``""``."""
+    """Return the soft walltimes, the processor time of the jobs after the first ``before``, and an error or ``""``."""
     begin, passed = thread_time(), 0
 
     def check(submitted: int) -> None:

@@ -1,7 +1,7 @@
 """Evaluate predictors on workloads, and save the results: for sweep and tune."""
 
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 from dataclasses import asdict
 
 from pydantic import TypeAdapter
@@ -28,13 +28,12 @@ def run_trials(
 ) -> Generator[tuple[TrialTask, Trial], None, None]:
     """Yield the trials as they end, and save them, except those of predictors that raised an error."""
     unfinished: dict[TrialTask, JoinedPieces] = {}
-    with closing(workers.do(_run, in_pieces(tasks))) as results, ExitStack() as at_the_end:
+    with closing(workers.do(_run, in_pieces(tasks, workers))) as results:
         for result in results:
             if isinstance(result, PieceFigures):
                 task = result.piece.task
                 if (joined := unfinished.get(task)) is None:
-                    joined = unfinished[task] = JoinedPieces(result.piece.ranges)
-                    at_the_end.callback(joined.close)
+                    joined = unfinished[task] = JoinedPieces(result.piece)
                 joined.add(result)
                 if joined.jobs < task.snapshot.jobs:
                     continue

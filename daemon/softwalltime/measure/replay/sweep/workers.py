@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from socket import gethostname
@@ -121,6 +121,11 @@ def local_workers(processes: int | None = None) -> Workers:
     """Processes on this machine; by default as many as there are cores for us, by taskset, cgroup or PBS."""
     processes = processes or cpu_count()
     return Workers(processes, "one process" if processes == 1 else f"{processes} processes")
+
+
+def chosen_workers(processes: int | None, scheduler: str | None) -> AbstractContextManager[Workers]:
+    """Return :func:`dask_workers` if there is the address of a scheduler, else :func:`local_workers`."""
+    return dask_workers(scheduler) if scheduler else nullcontext(local_workers(processes))
 
 
 @contextmanager
