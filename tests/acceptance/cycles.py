@@ -11,7 +11,7 @@ from itertools import groupby, product, takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from softwalltime.measure.forecast.pooling import placed_on
+from softwalltime.measure.forecast.server_vnodes import placed_on
 from softwalltime.measure.simulation.engine import machine_of
 from softwalltime.measure.simulation.machine import Calendar, Machine
 from softwalltime.measure.simulation.pbs_cycle import PbsCycle
@@ -55,7 +55,7 @@ class WithExiting:
     def place(self, job: int, exec_vnode: str) -> None:
         """Let a job start on the vnodes that it was on: which ones PBS chose may depend on earlier plans."""
         vnodes = {f"vn{number}": number for number in range(VNODES)}
-        taken = [(vnodes[name], ncpus) for name, ncpus in placed_on(exec_vnode).items() if name in vnodes]
+        taken = [(vnodes[name], ncpus) for name, (ncpus, *_) in placed_on(exec_vnode).items() if name in vnodes]
         for machine in (self._free, self._in_use):
             # A job that has whole vnodes takes more than it asks for.
             if isinstance(machine, VnodeMachine) and sum(ncpus for _, ncpus in taken) == self._processors[job]:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from softwalltime.measure.forecast.pooling import is_up
+from softwalltime.measure.forecast.server_vnodes import is_up
 from softwalltime.measure.forecast.site_scheduler import site_scheduler
 from softwalltime.measure.forecast.snapshot import AdvanceReservation, QueueSettings, ServerSnapshot, VnodeState
 from softwalltime.measure.simulation.engine import simulate

@@ -172,7 +172,7 @@ def test_jobs_that_cannot_start_have_a_reason_in_place_of_a_forecast() -> None:
     assert [job.submission.job_id for job in queue.live] == [
         "1.pbs1", "2.pbs1", "3.pbs1", "4.pbs1", "5[2].pbs1", "5[3].pbs1", "5[4].pbs1", "8.pbs1",
     ]  # fmt: skip
-    assert queue.remarks == ("3 vnodes are one pool: which vnode has free processors and memory is not modelled",)
+    assert queue.remarks == ()
     found = forecast(queue.model, exactly(*(limit(job.submission) for job in queue.live)), runs=0)
     delayed = queue.model.jobs.submitted[-1]
     assert found.point[-1] == delayed == NOW + 27372

@@ -8,7 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from softwalltime.measure.simulation.engine import Engine, machine_of, simulate
-from softwalltime.measure.simulation.placement import MAX_CHUNK_KINDS, Placement, VnodeCalendar, VnodeMachine
+from softwalltime.measure.simulation.placement import (
+    MAX_CHUNK_KINDS,
+    Placement,
+    VnodeCalendar,
+    VnodeMachine,
+    VnodeRequests,
+)
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import RunLimit, Vnodes
 from softwalltime.measure.simulation.simulated_jobs import Jobs, jobs_of
@@ -277,7 +283,7 @@ def test_no_top_job_is_delayed_and_no_vnode_overcommitted(cases: list[tuple[int,
     assert (outcome.start[promised] <= outcome.promise[promised]).all()
 
 
-@pytest.mark.parametrize(("kind", "name"), [(VnodeMachine, "may_fit"), (VnodeCalendar, "candidates")])
+@pytest.mark.parametrize(("kind", "name"), [(VnodeRequests, "may_fit"), (VnodeCalendar, "candidates")])
 def test_a_long_queue_gives_the_schedule_of_testing_each_job(
     kind: type, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -298,7 +304,7 @@ def test_a_long_queue_gives_the_schedule_of_testing_each_job(
     starts = simulate(jobs, 32, policy).start
     asked: list[int] = []
 
-    def all_may(_: VnodeMachine | VnodeCalendar, some: np.ndarray, *values: np.ndarray) -> np.ndarray:
+    def all_may(_: VnodeRequests | VnodeCalendar, some: np.ndarray, *values: np.ndarray) -> np.ndarray:
         asked.append(len(some))
         return np.ones(len(some), np.bool_)
 
@@ -327,14 +333,14 @@ def test_requests_that_no_vnode_has_room_for_are_not_searched_for_one_by_one(mon
     machine = machine_of(jobs_of(held + waiting), 32, policy)
     assert isinstance(machine, VnodeMachine)
     searches = 0
-    find = machine.find
+    find = machine.requests.find
 
     def counted(number: int, free: np.ndarray) -> Placement | None:
         nonlocal searches
         searches += 1
         return find(number, free)
 
-    monkeypatch.setattr(machine, "find", counted)
+    monkeypatch.setattr(machine.requests, "find", counted)
     outcome = Engine(jobs_of(held + waiting), machine, policy).run()
     assert outcome.start[-1] >= 9000
     # Some ten for each job.  One by one, each arrival would search for all jobs that wait.

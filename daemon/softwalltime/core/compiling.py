@@ -7,6 +7,7 @@ of a row, are compiled in too.  Therefore the cache key includes a digest of all
 from collections.abc import Callable
 from functools import cache, cached_property
 from importlib.util import find_spec
+from mmap import PAGESIZE, PROT_EXEC, PROT_READ, PROT_WRITE, mmap
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 from zlib import crc32
@@ -52,6 +53,19 @@ class Kernel(Generic[R]):
 
 def kernel(signature: str) -> Callable[[Callable[..., R]], Kernel[R]]:
     return lambda function: Kernel(function, signature)
+
+
+@cache
+def why_not_executable() -> str:
+    """Why this process may not execute compiled code, and which setting to change; empty if it may."""
+    try:
+        mmap(-1, PAGESIZE, prot=PROT_READ | PROT_WRITE | PROT_EXEC).close()
+    except OSError as error:
+        return (
+            f"no memory for compiled code: {error.strerror}. In the daemon's systemd unit set "
+            "MemoryDenyWriteExecute=no, as CALIBRATED.md shows"
+        )
+    return ""
 
 
 def compile_kernels(package: str) -> None:

@@ -1,18 +1,18 @@
 """Resources that jobs compete for: processors, GPUs, vnodes of queues, limits on running jobs, reservations."""
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from pydantic import TypeAdapter
 
 from softwalltime.accounting.conversions import size, whole
 from softwalltime.core.jobs import Submission
-from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot, VnodeState
+from softwalltime.measure.forecast.server_vnodes import is_up, placed_on, vnodes_of
+from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot
 from softwalltime.measure.simulation import pools
 from softwalltime.measure.simulation.pools import PoolTable, Shares, Window
-from softwalltime.measure.simulation.resources import ALL, GENERIC, JOBS, RunLimit, Vnodes, gets_whole, processors_taken
+from softwalltime.measure.simulation.resources import ALL, GENERIC, JOBS, RunLimit, gets_whole, processors_taken
 
 _ENTRY = re.compile(r"""\[\s*([ugpo]):\s*("[^"]*"|'[^']*'|[^="'\]]+?)\s*=\s*([^\]]*?)\s*\]""")
 # Limit attributes of older PBS versions, with the kind of entity.
@@ -45,37 +45,6 @@ def read_limits(queue: str, attribute: str, value: str) -> Iterator[RunLimit]:
             yield _LIMIT.validate_python(
                 {"queue": queue, "kind": kind, "name": who.strip("\"'"), "resource": resource, "most": number}
             )
-
-
-_DOWN = re.compile(r"\b(down|offline|unknown|stale|provisioning|sleep|maintenance)|(?<!-)\bbusy", re.IGNORECASE)
-
-
-def is_up(vnode: VnodeState) -> bool:
-    """Whether jobs may start on a vnode."""
-    return not _DOWN.search(vnode.state)
-
-
-def vnodes_of(vnodes: Iterable[VnodeState]) -> tuple[Vnodes, ...]:
-    """Return the kinds of these vnodes; those without processors are left out."""
-    kinds = Counter((vnode.ncpus, vnode.queue, vnode.sharing) for vnode in vnodes if vnode.ncpus)
-    return tuple(Vnodes(count, *kind) for kind, count in kinds.items())
-
-
-def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[Vnodes, ...]:
-    """Return the kinds of vnodes, with those that jobs share on one host as one: PBS breaks a chunk across them.
-
-    :param considered: resources that the scheduler considers, of memory and GPUs (``mem``, ``ngpus``).
-    """
-    mem, ngpus = "mem" in considered, "ngpus" in considered
-    hosts: dict[tuple[str, str, str], list[int]] = {}
-    for vnode in vnodes:
-        if vnode.ncpus:
-            shared = not vnode.sharing.startswith(("default_excl", "force_excl"))
-            host = hosts.setdefault(((shared and vnode.host) or vnode.name, vnode.queue, vnode.sharing), [0, 0, 0])
-            for which, amount in enumerate((vnode.ncpus, vnode.mem * mem, vnode.ngpus * ngpus)):
-                host[which] += amount
-    kinds = Counter((has[0], queue, sharing, has[1], has[2]) for (_, queue, sharing), has in hosts.items())
-    return tuple(Vnodes(count, *kind) for kind, count in kinds.items())
 
 
 _UNSURE = ("RESV_UNCONFIRMED", "RESV_DELETED", "RESV_FINISHED", "RESV_BEING_DELETED", "RESV_WAIT")
@@ -127,7 +96,7 @@ class Pooling:
         if vnodes and all(gets_whole(submission.place, vnode.sharing) for vnode in vnodes):
             return sum(vnode.ncpus for vnode in vnodes)
         if placed and self._all.issuperset(placed):
-            return sum(ncpus for name, ncpus in placed.items() if name in self._up)
+            return sum(amounts[0] for name, amounts in placed.items() if name in self._up)
         return submission.ncpus or 1
 
     def why_never(self, submission: Submission, shares: Shares) -> str:
@@ -149,18 +118,3 @@ class Pooling:
     def inside_queue(self, queue: str) -> bool:
         """Whether a queue is that of a reservation: PBS names it as the reservation, without the server."""
         return any(reservation.name.partition(".")[0] == queue for reservation in self.reservations)
-
-
-def placed_on(exec_vnode: str) -> dict[str, int]:
-    """Processors by vnode of a running job.
-
-    >>> placed_on("(n1:ncpus=8:mem=4gb)+(n1:ncpus=2+n2:ncpus=6)")
-    {'n1': 10, 'n2': 6}
-    """
-    processors: Counter[str] = Counter()
-    for part in re.split(r"[()+]+", exec_vnode):
-        name, _, resources = part.partition(":")
-        match = re.search(r"(?:^|:)ncpus=(\d{1,9})(?:$|:)", resources)
-        if name:
-            processors[name] += int(match[1]) if match else 0
-    return dict(processors)

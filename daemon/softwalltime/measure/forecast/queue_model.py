@@ -1,13 +1,16 @@
 """Convert a snapshot to jobs, machine and policy of the simulator."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
+from softwalltime.core.compiling import why_not_executable
 from softwalltime.core.jobs import CompletedJob, Submission
 from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
+from softwalltime.measure.forecast.server_vnodes import ServerVnodes
 from softwalltime.measure.forecast.site_scheduler import (
+    considered_resources,
     knows_usage,
     queues_in_turn,
     scheduler_policy,
@@ -26,9 +29,11 @@ from softwalltime.measure.forecast.snapshot import (
 from softwalltime.measure.replay.job_columns import JobColumns
 from softwalltime.measure.simulation.engine import Engine, ScheduleOutcome
 from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.placement import Placement, VnodeLayout, VnodeMachine, VnodeRequests
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.pools import Pools, Shares
+from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import UNLIMITED_WALLTIME_S, Jobs
 from softwalltime.predict.policy.site import WALLTIME, SitePolicy
 
@@ -39,7 +44,7 @@ EXPENSIVE_RUN_JOBS = 1000
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
 MAX_JOBS_ONCE = 3000
-"""Number of jobs from which several reservations are too expensive for a single run."""
+"""Number of jobs from which several reservations, or single vnodes, are too expensive for a single run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class QueueModel:
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
     ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where there are only processors.
     ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
+    ``vnodes`` are those of which a job takes parts, empty where they are one pool; ``placed``: what running jobs hold.
     """
 
     jobs: Jobs
@@ -61,6 +67,8 @@ class QueueModel:
     pooling: Pooling | None = None
     shares: tuple[Shares, ...] = ()
     ordering: tuple[float, ...] = ()
+    vnodes: tuple[Vnodes, ...] = ()
+    placed: Mapping[int, Placement] = field(default_factory=dict)
 
     @property
     def running(self) -> int:
@@ -71,8 +79,10 @@ class QueueModel:
 
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
-        plain = self.policy.order == "fcfs" and self.pooling is None
-        if plain or len(self.jobs) < EXPENSIVE_RUN_JOBS:
+        count = len(self.jobs)
+        if self.vnodes and count >= MAX_JOBS_OFTEN:
+            return FEWER_RUNS if count < EXPENSIVE_RUN_JOBS else FEWER_RUNS // 4
+        if count < EXPENSIVE_RUN_JOBS or (self.policy.order == "fcfs" and self.pooling is None):
             return RUNS
         # Each start changes the order.
         return FEWER_RUNS // 4 if self.policy.order == "fairshare" else FEWER_RUNS
@@ -86,7 +96,8 @@ class QueueModel:
 
     def feasible(self) -> "QueueModel":
         """Return the model for a single run, simplified only for very many jobs."""
-        return self._with_one_reservation(MAX_JOBS_ONCE if self.pooling is None else MAX_JOBS_OFTEN)
+        plain = self.pooling is None and not self.vnodes
+        return self._with_one_reservation(MAX_JOBS_ONCE if plain else MAX_JOBS_OFTEN)
 
     def _with_one_reservation(self, least: int, jobs: int = 0) -> "QueueModel":
         policy = self.policy
@@ -97,7 +108,7 @@ class QueueModel:
             or policy.depth is None
         ):
             return self
-        plain = self.pooling is None and policy.order != "fairshare"
+        plain = self.pooling is None and not self.vnodes and policy.order != "fairshare"
         return replace(self, policy=replace(policy, backfill="easy" if plain else "pbs", depth=None))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
@@ -108,9 +119,11 @@ class QueueModel:
         """Yield the schedule of :meth:`run` for each draw of the runtimes of all jobs."""
         values: Values | None = None
         windows = self.pooling.windows if self.pooling is not None else ()
+        requests = VnodeRequests(VnodeLayout(self.vnodes), self.jobs) if self.vnodes else None
         for runtimes in drawn:
             jobs = replace(self.jobs, runtime=tuple(runtimes))
-            engine = Engine(jobs, self._machine(), self.policy, values=values)
+            machine = self._pools() if requests is None else VnodeMachine(self._pools(), requests, self.placed)
+            engine = Engine(jobs, machine, self.policy, values=values)
             # The scheduler does not know runtimes, so all runs have the same values.
             values = engine.system.values
             if self.ordering:
@@ -118,7 +131,7 @@ class QueueModel:
             engine.resume(self.starts, self.planned, self.now, [window.end for window in windows])
             yield engine.run(until=until or range(len(self.starts), len(jobs)))
 
-    def _machine(self) -> Machine:
+    def _pools(self) -> Machine:
         if self.pooling is None:
             return Processors(self.processors, self.jobs.processors)
         ends = [start + walltime for start, walltime in zip(self.starts, self.jobs.walltime, strict=False)]
@@ -166,18 +179,23 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     occupied = [job for job in snapshot.jobs if job.occupies and not pooling.inside_queue(job.submission.queue)]
     used = sum(pooling.held(job) for job in occupied)
     remarks = unsupported(snapshot, pooling)
+    vnodes = ServerVnodes(snapshot.vnodes, considered_resources(snapshot.scheduler))
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
     waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
-    reasons = [_why_not(job, size, snapshot, pooling) for job in waiting]
+    reasons = [_why_not(job, size, snapshot, pooling, vnodes) for job in waiting]
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
     formula = usable_formula(snapshot.scheduler, with_usage=knows_usage(snapshot.scheduler))
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
-    policy = _policy(snapshot.scheduler, formula, waiting, running, pooled=pooling.needed)
+    pooled = _one_pool(live, snapshot.scheduler)
+    if len(vnodes.kinds) > 1 and pooled:
+        remarks.append(f"{len(vnodes.kinds):,} vnodes are one pool, which has room for more jobs: {pooled}")
+    one_by_one = len(vnodes.kinds) > 1 and not pooled
+    policy = _policy(snapshot.scheduler, formula, waiting, running, pooled=pooling.needed or one_by_one)
     if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
     processors = tuple(pooling.held(job) for job in live)
@@ -192,6 +210,8 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         pooling if pooling.needed else None,
         shares,
         tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
+        vnodes.kinds if one_by_one else (),
+        {place: held for place, job in enumerate(occupied) if (held := vnodes.held(job)) is not None},
     )
     if model.feasible() is not model:
         remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
@@ -210,7 +230,16 @@ def limit(submission: Submission) -> int:
     return submission.walltime or submission.max_walltime or UNLIMITED_WALLTIME_S
 
 
-def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling) -> str:
+def _one_pool(live: Sequence[LiveJob], scheduler: SchedulerSettings) -> str:
+    """Why it does not count which of several vnodes is free, a few words; empty where it does."""
+    if scheduler_policy(scheduler, "").backfill != "pbs":
+        return "backfill_depth is 0"
+    if len(live) >= MAX_JOBS_ONCE:
+        return f"there are {len(live):,} jobs"
+    return why_not_executable()
+
+
+def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling, vnodes: ServerVnodes) -> str:
     """Why there is no forecast for a waiting job, one sentence; empty if there is one."""
     if job.state == SUSPENDED:
         return "it is suspended: when it resumes is not predicted"
@@ -233,7 +262,8 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
         return f"queue {queue.name} is stopped"
     if not snapshot.scheduler.scheduling:
         return "the server's scheduling is off"
-    return pooling.why_never(job.submission, pooling.shares(job.submission, needed))
+    never = pooling.why_never(job.submission, pooling.shares(job.submission, needed))
+    return never or ("" if vnodes.have_room(job.submission) else "the vnodes that are up are too small for its chunks")
 
 
 def _place(snapshot: ServerSnapshot) -> Callable[[LiveJob], tuple[int, int]]:
@@ -312,7 +342,7 @@ def planned_starts(snapshot: ServerSnapshot, arrived: Mapping[str, int], jobs: C
     scheduler = replace(snapshot.scheduler, formula="", by_queue=False, scheduling=True)
     queue = model_of(replace(snapshot, jobs=(*occupying, *waiting[:MAX_PLANNED_JOBS]), scheduler=scheduler))
     walltimes, first = queue.model.jobs.walltime, queue.model.running
-    backfill = "easy" if queue.model.pooling is None else "pbs"
+    backfill = "easy" if queue.model.pooling is None and not queue.model.vnodes else "pbs"
     model = replace(queue.model, policy=SchedulerPolicy(minimum=1, backfill=backfill), planned=walltimes[:first])
     ids = queue.ids
     wanted = [index for index in range(first, len(ids)) if ids[index] in jobs]

@@ -11,8 +11,9 @@ from softwalltime.accounting.conversions import duration, whole
 from softwalltime.core.errors import OptionError, UsageError
 from softwalltime.core.formatting import DAY, HOUR, MINUTE, local_time, plural
 from softwalltime.measure.forecast.pbs_state import LIMIT_ATTRIBUTE
-from softwalltime.measure.forecast.pooling import is_up, placed_on, read_limits
+from softwalltime.measure.forecast.pooling import read_limits
 from softwalltime.measure.forecast.queue_model import limit
+from softwalltime.measure.forecast.server_vnodes import is_up, placed_on
 from softwalltime.measure.forecast.snapshot import (
     AdvanceReservation,
     QueueSettings,
@@ -47,7 +48,8 @@ def drained(snapshot: ServerSnapshot, text: str) -> ServerSnapshot:
     ends = [
         ((job.start or now) + limit(job.submission), held)
         for job in snapshot.jobs
-        if job.occupies and (held := sum(n for name, n in placed_on(job.exec_vnode).items() if name in chosen))
+        if job.occupies
+        and (held := sum(taken[0] for name, taken in placed_on(job.exec_vnode).items() if name in chosen))
     ]
     ncpus = sum(vnode.ncpus for vnode in vnodes)
     remarks = [f"the drain of {names} takes {plural(ncpus, 'processor')} of the whole machine, and no GPUs"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from softwalltime.core.errors import OptionError
-from softwalltime.measure.forecast.pooling import Pooling, hosts_of, is_up
+from softwalltime.measure.forecast.pooling import Pooling
+from softwalltime.measure.forecast.server_vnodes import hosts_of, is_up
 from softwalltime.measure.forecast.snapshot import SchedulerSettings, ServerSnapshot, default_walltimes
 from softwalltime.measure.simulation.fair_share import USAGE_NAMES
 from softwalltime.measure.simulation.formula import compiled, names_in
@@ -93,9 +94,6 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
         remarks.append(f"these resources are not modelled: {', '.join(others)}")
     if scheduler.unmodelled:
         remarks.append(f"not modelled: {'; '.join(scheduler.unmodelled)}")
-    several = sum(vnode.ncpus > 0 for vnode in snapshot.vnodes)
-    if several > 1 and not every_queue:
-        remarks.append(f"{several:,} vnodes are one pool: which vnode has free processors and memory is not modelled")
     return remarks
 
 
@@ -108,14 +106,14 @@ def _machine(snapshot: ServerSnapshot) -> Iterator[str]:
         yield f"reservations are not simulated: {len(snapshot.reservations):,}"
 
 
-def _considered(scheduler: SchedulerSettings) -> Collection[str]:
+def considered_resources(scheduler: SchedulerSettings) -> Collection[str]:
     """Return the resources that the scheduler considers; if that is unknown, GPUs and memory too."""
     return scheduler.resources or ("ngpus", "mem")
 
 
 def _machine_limits(snapshot: ServerSnapshot) -> Iterator[RunLimit]:
     """Yield what all vnodes have of GPUs and memory together, where the scheduler considers them."""
-    considered = _considered(snapshot.scheduler)
+    considered = considered_resources(snapshot.scheduler)
     totals: dict[Literal["ngpus", "mem"], int] = {
         "ngpus": sum(vnode.ngpus for vnode in snapshot.vnodes), "mem": sum(vnode.mem for vnode in snapshot.vnodes),
     }  # fmt: skip
@@ -168,7 +166,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
     limits = (*pooling.run_limits, *_machine_limits(snapshot))
-    policy = replace(policy, limits=limits, vnodes=hosts_of(snapshot.vnodes, _considered(scheduler)))
+    policy = replace(policy, limits=limits, vnodes=hosts_of(snapshot.vnodes, considered_resources(scheduler)))
     processors = sum(vnode.ncpus for vnode in snapshot.vnodes)
     return SiteScheduler(_name(policy), policy, processors, default_walltimes(snapshot), tuple(remarks))
 

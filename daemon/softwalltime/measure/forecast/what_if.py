@@ -11,6 +11,7 @@ from softwalltime.core.errors import UsageError
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.queue_model import limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
+from softwalltime.measure.forecast.server_vnodes import largest_vnode
 from softwalltime.measure.forecast.snapshot import HELD, QUEUED, LiveJob, QueueSettings, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast
 from softwalltime.predict.policy.power_order import PROMISED
@@ -54,7 +55,8 @@ def probe(user: str, ncpus: int, walltime: int | None, **more: Any) -> Submissio
 def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
     """Return the job that a text describes, as if just submitted to this server.
 
-    A routing queue is resolved to its first destination that accepts the walltime.
+    A routing queue is resolved to its first destination that accepts the walltime.  Processors that no vnode has are
+    chunks of as many as the largest one has.
 
     :raises UsageError: if the server has no such queue, or the queue does not take the walltime.
     """
@@ -75,6 +77,11 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
             raise UsageError(f"{text!r}: queue {name} does not take a job with this walltime")
         name = queue.name
     submission = replace(probe, submitted=snapshot.taken, walltime=walltime, queue=name)
+    ncpus, largest = probe.ncpus or 1, largest_vnode(snapshot.vnodes, name)
+    if 0 < largest < ncpus:
+        whole, rest = divmod(ncpus, largest)
+        select = f"{whole}:ncpus={largest}" + (f"+1:ncpus={rest}" if rest else "")
+        submission = replace(submission, select=select, nodect=whole + (rest > 0))
     rank = max((job.rank for job in snapshot.jobs), default=0) + 1
     return LiveJob(submission, QUEUED, rank, qtime=snapshot.taken, etime=snapshot.taken)
 

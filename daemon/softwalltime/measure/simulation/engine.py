@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from softwalltime.core.errors import OptionError
 from softwalltime.measure.simulation.backfilling import DISCIPLINES
 from softwalltime.measure.simulation.machine import Machine, Processors
-from softwalltime.measure.simulation.placement import VnodeLayout, VnodeMachine
+from softwalltime.measure.simulation.placement import VnodeLayout, VnodeMachine, VnodeRequests
 from softwalltime.measure.simulation.planned_values import Values
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.pools import limited
@@ -219,7 +219,7 @@ def machine_of(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> Machine:
     if policy.limits or processors_of_queues(policy.vnodes):
         machine = limited(jobs, processors, policy.vnodes, policy.limits)
     if several_vnodes(policy) and not one_pool(jobs, processors, policy):
-        return VnodeMachine(machine, VnodeLayout(policy.vnodes), jobs)
+        return VnodeMachine(machine, VnodeRequests(VnodeLayout(policy.vnodes), jobs))
     return machine
 
 

@@ -5,7 +5,7 @@ The engine and PBS's cycle (:mod:`pbs_cycle`) ask a machine only what :class:`Ma
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -56,7 +56,7 @@ class Profile(Calendar):
     __slots__ = ("_needs", "_sizes", "free", "times")
 
     def __init__(
-        self, now: int, free: int, ends: Iterable[tuple[int, int]], needs: Sequence[int], sizes: Integers
+        self, now: int, free: int, ends: Sequence[tuple[int, int]], needs: Sequence[int], sizes: Integers
     ) -> None:
         """:param ends: planned end and job of each running job, by planned end, all after now.
 
@@ -172,8 +172,11 @@ class Machine(Protocol):
     def kind(self, job: int) -> Hashable:
         """Return the job's kind of request: jobs of one kind fit at the same times."""
 
-    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Calendar:
-        """Return the plan from now on."""
+    def calendar(self, now: int, ends: Sequence[tuple[int, int]]) -> Calendar:
+        """Return the plan from now on.
+
+        :param ends: planned end and job of each running job, by planned end, all after now.
+        """
 
 
 def processors_of(machine: Machine, kind: str) -> "Processors":
@@ -203,5 +206,5 @@ class Processors:
     def kind(self, job: int) -> Hashable:
         return self.needs[job]
 
-    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> Profile:
+    def calendar(self, now: int, ends: Sequence[tuple[int, int]]) -> Profile:
         return Profile(now, self.free, ends, self.needs, self._sizes)

@@ -157,9 +157,9 @@ class Pools:
     def kind(self, job: int) -> Hashable:
         return self.shares[job]
 
-    def calendar(self, now: int, ends: Iterable[tuple[int, int]]) -> "PoolCalendar":
+    def calendar(self, now: int, ends: Sequence[tuple[int, int]]) -> "PoolCalendar":
         self.advance(now)
-        return PoolCalendar(self, now, list(ends))
+        return PoolCalendar(self, now, ends)
 
 
 class PoolTable:
@@ -235,7 +235,7 @@ class PoolCalendar(Calendar):
     A pool that has enough now has enough later, unless a start is planned that takes from it: it needs no plan.
     """
 
-    def __init__(self, machine: Pools, now: int, ends: list[tuple[int, int]]) -> None:
+    def __init__(self, machine: Pools, now: int, ends: Sequence[tuple[int, int]]) -> None:
         self._machine = machine
         self._now = now
         self._ends = ends

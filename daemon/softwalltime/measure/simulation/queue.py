@@ -1,7 +1,7 @@
 """Waiting jobs by submission or by a fixed priority, and running jobs by planned end."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -140,9 +140,10 @@ class RunningJobs:
                 self.extensions[job] += 1
                 self.replan(job, after)
 
-    def jobs(self) -> Iterator[tuple[int, int]]:
+    def jobs(self) -> list[tuple[int, int]]:
+        """Return the planned end and the job of each, by planned end."""
         bits, mask = self.bits, self.mask
-        return ((entry >> bits, entry & mask) for entry in self.entries)
+        return [(entry >> bits, entry & mask) for entry in self.entries]
 
     def shadow(self, needed: int, free: int, sizes: Sequence[int]) -> tuple[int, int]:
         """The earliest planned end by which ``needed`` processors are free, and how many more are free then.

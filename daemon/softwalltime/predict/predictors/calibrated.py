@@ -3,13 +3,12 @@
 import math
 from bisect import insort
 from collections import OrderedDict
-from mmap import PAGESIZE, PROT_EXEC, PROT_READ, PROT_WRITE, mmap
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from softwalltime.core.compiling import compile_kernels
+from softwalltime.core.compiling import compile_kernels, why_not_executable
 from softwalltime.core.errors import OptionError
 from softwalltime.core.events import Deleted, Ended, Event, Started
 from softwalltime.core.jobs import CompletedJob, NoPrediction, Prediction, Submission
@@ -102,7 +101,8 @@ class Calibrated(Predictor):
     def __init__(self, options: CalibratedOptions, weights: Weights | None = None) -> None:
         """:param weights: weights of the attention; default: those that the options name."""
         super().__init__(options)
-        _require_executable_memory()
+        if why := why_not_executable():
+            raise OptionError(f"calibrated: {why}")
         self._statistic = options.statistic
         self._objective = options.objective
         self._q = {"median": 0.5, "quantile": options.q}.get(options.statistic)
@@ -335,17 +335,3 @@ def _add(projects: OrderedDict[Key, ProjectJobs], key: Key, end: int, share: int
             projects.popitem(last=False)
     jobs.add(end, share)
     projects.move_to_end(key)
-
-
-def _require_executable_memory() -> None:
-    """Raise an error if this process may not execute compiled code, before any request.
-
-    :raises OptionError: says which setting forbids it.
-    """
-    try:
-        mmap(-1, PAGESIZE, prot=PROT_READ | PROT_WRITE | PROT_EXEC).close()
-    except OSError as error:
-        raise OptionError(
-            f"calibrated: no memory for compiled code: {error.strerror}. In the daemon's systemd unit set "
-            "MemoryDenyWriteExecute=no, as CALIBRATED.md shows"
-        ) from error
