@@ -16,6 +16,7 @@ from softwalltime.service.snapshot_source import SnapshotSource
 from tests.acceptance.lab import Lab, until
 from tests.samples import ROOT
 
+LONG = ("/bin/sleep", "600")
 DEPTH = 6
 """So many jobs get an estimated start from pbs_sched."""
 
@@ -48,7 +49,7 @@ def test_expected_starts_by_walltimes_are_those_that_pbs_promises(lab: Lab, dept
     for number, (ncpus, walltime) in enumerate(shapes):
         lab.qsub(
             "-q", "workq", "-l", f"select=1:ncpus={ncpus}", "-l", f"walltime={walltime}", "-N", f"00{number}",
-            "-v", 'PROMPT=say "hello" \\ there', "-A", 'chem "grant"', command=("/bin/sleep", "600"),
+            "-v", 'PROMPT=say "hello" \\ there', "-A", 'chem "grant"', command=LONG,
         )  # fmt: skip
     held = lab.qsub("-q", "workq", "-h")
     lab.qmgr("set server scheduling = True")
@@ -74,11 +75,36 @@ def test_expected_starts_by_walltimes_are_those_that_pbs_promises(lab: Lab, dept
         assert row["expected"] == pytest.approx(row["pbs_estimate"], abs=5), name
 
 
+def test_expected_starts_on_vnodes_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
+    with lab.vnodes(4, [""] * 3, "default_shared"):
+        for walltime in (600, 900, 1200):
+            lab.wait(lab.qsub("-q", "workq", "-l", f"select=1:ncpus=3,walltime={walltime}", command=LONG), "R")
+        lab.qmgr("set server scheduling = False")
+        selects = ["1:ncpus=2", "2:ncpus=4", "1:ncpus=1", "1:ncpus=4", "1:ncpus=5", "1:ncpus=2+1:ncpus=1"]
+        jobs = [lab.qsub("-q", "workq", "-l", f"select={select},walltime=1000", command=LONG) for select in selects]
+        lab.qmgr("set server scheduling = True")
+        until(lambda: sum("estimated" in lab.job(job) for job in jobs) == 4, 60, "estimated starts")
+        snapshot = taken(lab, tmp_path)
+        lab.delete_jobs()
+    queue = model_of(snapshot)
+    assert queue.remarks == ()
+    reasons = {each.job.submission.job_id: each.reason for each in queue.impossible}
+    assert reasons == {jobs[4]: "the vnodes that are up are too small for its chunks"}
+    starts = queue.model.run(queue.model.jobs.walltime).start.tolist()
+    expected = dict(zip(queue.ids, starts, strict=True))
+    estimated = {job.submission.job_id: job.estimated_start for job in snapshot.jobs if not job.occupies}
+    assert jobs[2] not in estimated, "it has started"
+    assert estimated.pop(jobs[4]) is None
+    assert {job: expected[job] for job in estimated} == pytest.approx(estimated, abs=5)
+    pool = replace(queue.model, vnodes=())
+    assert pool.run(queue.model.jobs.walltime).start.tolist() != pytest.approx(starts, abs=60)
+
+
 def test_expected_starts_under_fair_share_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
     groups = {"alice": "10 root 10", "bob": "11 root 10"}
     with lab.fair_share(groups, {"alice": 1_000_000, "bob": 1}), lab.virtual_processors(4):
         whole = ("-q", "workq", "-l", "select=1:ncpus=4", "-l", "walltime=600")
-        lab.wait(lab.qsub(*whole, user="carol", command=("/bin/sleep", "600")), "R")
+        lab.wait(lab.qsub(*whole, user="carol", command=LONG), "R")
         lab.qmgr("set server scheduling = False")
         jobs = [lab.qsub(*whole, user=user) for user in ("alice", "alice", "bob", "bob")]
         lab.qmgr("set server scheduling = True")
