@@ -1,10 +1,12 @@
 """Start times: processor seconds for the point and for the ranges, by the number of waiting and running jobs.
 
-Then the seconds on all cores of what-if, which simulates two states, with 5,000 waiting jobs.
+Then the seconds on all cores of what-if, which simulates two states, with 5,000 waiting jobs, and the error of
+forecasts with known runtimes on vnodes, one by one and as one pool.
 
 ``python -m tests.benchmarks starts``
 """
 
+from dataclasses import replace
 from time import perf_counter, process_time
 
 import numpy as np
@@ -23,8 +25,12 @@ from softwalltime.measure.forecast.snapshot import (
 )
 from softwalltime.measure.forecast.start_times import forecast
 from softwalltime.measure.forecast.what_if import with_holds
-from softwalltime.measure.simulation.policies import SOFT_WALLTIME
+from softwalltime.measure.simulation.policies import SOFT_WALLTIME, SchedulerPolicy
+from softwalltime.measure.simulation.resources import Vnodes
+from softwalltime.measure.simulation.simulated_jobs import jobs_of
+from softwalltime.measure.workloads.synthetic import generate
 from tests.benchmarks.markdown import table
+from tests.forecast.states import placed_schedule, snapshot_at
 
 SIZES = ((100, 100), (1000, 1000), (10_000, 1000), (100_000, 1000))
 """Waiting and running jobs."""
@@ -40,6 +46,7 @@ def main() -> None:
     for name, settings in SCHEDULERS.items():
         for waiting, running in SIZES[: None if name in LONG else -1]:
             snapshot = server(waiting, running, settings, name == RESERVED)
+            snapshot = on_vnodes(snapshot) if name == VNODES else snapshot
             begin = process_time()
             model = model_of(snapshot).model
             built = process_time() - begin
@@ -64,6 +71,7 @@ def main() -> None:
         for name, settings in SCHEDULERS.items()
     ]
     print(table(["what-if, 5,000 waiting, 500 running", f"{FEWER_RUNS} draws", f"{MORE} draws"], compared))
+    print(table([f"{NODES} vnodes of {CORES}", "error / mean wait", "bias / mean wait"], errors()))
 
 
 class EvenRuntimes(RuntimeModel):
@@ -85,6 +93,9 @@ def compared_seconds(settings: SchedulerSettings, runs: int) -> str:
 LONG = ("arrival, depth 1", "arrival, depth 5")
 """Schedulers that are measured with the most jobs too."""
 RESERVED = "limits and a reservation"
+VNODES = "arrival, vnodes of 32"
+NODES, CORES = 16, 8
+"""Vnodes, and processors of each, of the machine on which forecasts are compared."""
 SCHEDULERS = {
     "arrival, depth 1": SchedulerSettings(strict_ordering=True),
     "arrival, depth 5": SchedulerSettings(strict_ordering=True, backfill_depth=5),
@@ -92,6 +103,7 @@ SCHEDULERS = {
         strict_ordering=True, eligible_time=True, formula="(eligible_time + 3600) / walltime"
     ),
     "limits for users": SchedulerSettings(strict_ordering=True, limits=(("max_run_res.ncpus", LIMITS),)),
+    VNODES: SchedulerSettings(strict_ordering=True),
     RESERVED: SchedulerSettings(strict_ordering=True, limits=(("max_run", LIMITS),), backfill_depth=5),
 }
 
@@ -113,6 +125,45 @@ def server(waiting: int, running: int, settings: SchedulerSettings, reserved: bo
     return ServerSnapshot(
         NOW, "srv", "23", tuple(jobs), vnodes, (), (window,) if reserved else (), settings
     )  # fmt: skip
+
+
+def on_vnodes(snapshot: ServerSnapshot, ncpus: int = 32) -> ServerSnapshot:
+    """The server with vnodes of so many processors, which running jobs hold from the first one on."""
+    free: list[int] = []
+    jobs = []
+    for job in snapshot.jobs:
+        count, size = max((job.submission.ncpus or 1) // ncpus, 1), min(job.submission.ncpus or 1, ncpus)
+        held = []
+        for _ in range(count if job.occupies else 0):
+            vnode = next((vnode for vnode, left in enumerate(free) if left >= size), len(free))
+            free += [ncpus] * (vnode == len(free))
+            free[vnode] -= size
+            held.append(f"(n{vnode}:ncpus={size})")
+        submission = replace(job.submission, select=f"{count}:ncpus={size}", nodect=count)
+        jobs.append(replace(job, submission=submission, exec_vnode="+".join(held)))
+    vnodes = [VnodeState(f"n{number}", f"n{number}", "free", ncpus) for number in range(len(free))]
+    return replace(snapshot, jobs=tuple(jobs), vnodes=tuple(vnodes))
+
+
+def errors() -> list[list[str]]:
+    """The errors of forecasts for the jobs that wait at 60 moments of a schedule on vnodes, by known runtimes."""
+    kinds = (Vnodes(NODES, CORES),)
+    jobs, _ = jobs_of(generate(6000, seed=3, processors=NODES * CORES), vnodes=kinds).that_fit(NODES * CORES)
+    start, placed = placed_schedule(jobs, NODES * CORES, SchedulerPolicy(backfill="pbs", vnodes=kinds))
+    waits, differences = [], dict[str, list[int]]()
+    for now in np.quantile(jobs.submitted, np.linspace(0.1, 0.9, 60)).astype(np.int64).tolist():
+        snapshot, numbers = snapshot_at(now, jobs, start, placed, [CORES] * NODES)
+        queue = model_of(snapshot)
+        order = [numbers[job_id] for job_id in queue.ids]
+        waits += (start[order] - now)[queue.model.running :].tolist()
+        for name, model in (("one by one", queue.model), ("one pool", replace(queue.model, vnodes=()))):
+            expected = model.run([jobs.runtime[number] for number in order]).start
+            differences.setdefault(name, []).extend((expected - start[order])[queue.model.running :].tolist())
+    mean = np.mean(waits)
+    return [
+        [name, f"{np.abs(some).mean() / mean:.1%}", f"{np.mean(some) / mean:+.1%}"]
+        for name, some in differences.items()
+    ]
 
 
 def spread(model: QueueModel) -> list[RuntimeDistribution]:

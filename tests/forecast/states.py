@@ -1,11 +1,16 @@
 """Snapshots for tests: a server of so many processors with running and waiting jobs, written in a few words."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState, load_snapshot
+from softwalltime.measure.simulation.engine import Engine, machine_of
+from softwalltime.measure.simulation.placement import Placement, VnodeMachine
+from softwalltime.measure.simulation.policies import SchedulerPolicy
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
 DATA = Path(__file__).parent / "data"
 NOW = 1_795_170_228
@@ -43,3 +48,44 @@ def server(processors: int, *jobs: LiveJob, **settings: Any) -> ServerSnapshot:
     scheduler = SchedulerSettings(**{"strict_ordering": True, "eligible_time": True, **settings})
     vnodes = (VnodeState("n1", "n1", "free", processors),)
     return ServerSnapshot(NOW, "srv", "23", jobs, vnodes, (), (), scheduler)
+
+
+def placed_schedule(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> tuple[Integers, dict[int, Placement]]:
+    """Simulate jobs on the policy's vnodes; return when each starts, and what it takes of which."""
+    machine = machine_of(jobs, processors, policy)
+    if not isinstance(machine, VnodeMachine):
+        raise TypeError("the machine has no vnodes")
+    placed: dict[int, Placement] = {}
+    allocate = machine.allocate
+
+    def noted(number: int) -> None:
+        allocate(number)
+        placed[number] = machine.placed[number]
+
+    machine.allocate = noted  # type: ignore[method-assign,assignment]  # to know the vnodes of each job
+    return Engine(jobs, machine, policy).run().start, placed
+
+
+def snapshot_at(
+    now: int, jobs: Jobs, start: Integers, placed: Mapping[int, Placement], sizes: Sequence[int]
+) -> tuple[ServerSnapshot, dict[str, int]]:
+    """Return the state of a server in the midst of a schedule, and the position of each of its jobs by id.
+
+    :param placed: the vnodes of the jobs.
+    :param sizes: the processors of each vnode.
+    """
+    live: dict[str, int] = {}
+    found = []
+    for number, record in enumerate(jobs.completed):
+        begin, submission = int(start[number]), record.submission
+        if submission.submitted <= now < begin + jobs.runtime[number]:
+            live[submission.job_id] = number
+            if begin > now:
+                found.append(LiveJob(submission, "Q", number, etime=submission.submitted))
+                continue
+            vnodes, amounts = placed[number]
+            held = zip(vnodes.tolist(), amounts[0].tolist(), strict=True)
+            exec_vnode = "+".join(f"(n{vnode}:ncpus={ncpus})" for vnode, ncpus in held)
+            found.append(LiveJob(submission, "R", number, start=begin, exec_vnode=exec_vnode))
+    vnodes_up = [VnodeState(f"n{number}", f"n{number}", "free", ncpus) for number, ncpus in enumerate(sizes)]
+    return replace(server(0, *found), taken=now, vnodes=tuple(vnodes_up)), live

@@ -13,12 +13,10 @@ from softwalltime.measure.forecast.server_vnodes import MAX_AMOUNT, placed_on
 from softwalltime.measure.forecast.snapshot import AdvanceReservation, LiveJob, ServerSnapshot, VnodeState
 from softwalltime.measure.forecast.start_times import StartForecast, waits_for
 from softwalltime.measure.forecast.what_if import probe_job, probe_of
-from softwalltime.measure.simulation.engine import Engine, machine_of
-from softwalltime.measure.simulation.placement import Placement, VnodeMachine
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
-from tests.forecast.states import NOW, running, server, waiting
+from tests.forecast.states import NOW, placed_schedule, running, server, snapshot_at, waiting
 from tests.samples import job
 
 GB = 1 << 30
@@ -191,38 +189,12 @@ def test_a_schedule_on_vnodes_goes_on_from_any_moment_as_it_went(
     ]  # fmt: skip
     jobs = jobs_of(records, vnodes=KINDS)
     policy = SchedulerPolicy(backfill="pbs", depth=depth if depth > 1 else None, vnodes=KINDS)
-    machine = machine_of(jobs, 20, policy)
-    if not isinstance(machine, VnodeMachine):
-        raise TypeError("the machine has no vnodes")
-    placed: dict[int, Placement] = {}
-    allocate = machine.allocate
-
-    def noted(number: int) -> None:
-        allocate(number)
-        placed[number] = machine.placed[number]
-
-    machine.allocate = noted  # type: ignore[method-assign]  # to know the vnodes of each job
-    whole = Engine(jobs, machine, policy).run()
-    live = []
-    for number, record in enumerate(jobs.completed):
-        start, submission = int(whole.start[number]), record.submission
-        if start <= after < start + jobs.runtime[number]:
-            vnodes, amounts = placed[number]
-            held = "+".join(
-                f"(n{vnode}:ncpus={ncpus})" for vnode, ncpus in zip(vnodes.tolist(), amounts[0].tolist(), strict=True)
-            )
-            live.append((number, LiveJob(submission, "R", number, start=start, exec_vnode=held)))
-        elif start > after:
-            live.append((number, LiveJob(submission, "Q", number, etime=submission.submitted)))
-    vnodes_up = [VnodeState(f"n{number}", f"n{number}", "free", 8 if number == 3 else 4) for number in range(4)]
-    snapshot = replace(
-        server(0, *(each for _, each in live), backfill_depth=depth), taken=after, vnodes=tuple(vnodes_up)
-    )
-    queue = model_of(snapshot)
+    start, placed = placed_schedule(jobs, 20, policy)
+    snapshot, numbers = snapshot_at(after, jobs, start, placed, [4, 4, 4, 8])
+    queue = model_of(replace(snapshot, scheduler=replace(snapshot.scheduler, backfill_depth=depth)))
     # A job that fits no empty machine counts as single processors in a log, and has no forecast.
     if queue.impossible:
         return
-    numbers = {each.submission.job_id: number for number, each in live}
     order = [numbers[job_id] for job_id in queue.ids]
     outcome = queue.model.run([jobs.runtime[number] for number in order])
-    assert outcome.start.tolist() == whole.start[order].tolist()
+    assert outcome.start.tolist() == start[order].tolist()
