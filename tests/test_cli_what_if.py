@@ -209,6 +209,15 @@ def test_processes_of_their_own_give_the_same_figures(
     assert compare(recorded(), *arguments, "--processes", "2") == here
 
 
+def test_vnodes_are_one_pool_after_the_changes_and_before_or_neither(compare: Compare) -> None:
+    half = [running(number, 2, HOUR, elapsed=0, exec_vnode=f"(n{number}:ncpus=2)") for number in (1, 2)]
+    job = waiting(3, 4, HOUR)
+    snapshot = nodes(2, *half, replace(job, submission=replace(job.submission, select="1:ncpus=4")))
+    assert starts(compare(snapshot, "--set", "server backfill_depth = 2")) == {"3": (1, 1)}
+    # With a depth of 0 a free processor is one of a pool.
+    assert starts(compare(snapshot, "--set", "server backfill_depth = 0")) == {"3": (0, 0)}
+
+
 def test_the_text_says_who_gains_and_which_jobs_move(
     compare: Compare, tmp_path: Path, accounting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,7 +6,7 @@ submitted later are in neither.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -198,6 +198,9 @@ def compare(
     owners = [users[job_id] for job_id in known]
     drawn = samples(list(known.values()), owners, runs, 0, runtimes.user_correlation)
     place = {job_id: column for column, job_id in enumerate(known)}
+    if before.model.one_pool != after.model.one_pool:
+        # One pool has room for more jobs, which is no effect of the changes.
+        before, after = (replace(state, model=state.model.as_one_pool()) for state in (before, after))
     many = max(len(before.live), len(after.live))
     # A job on vnodes that the changes take away holds no others, but goes on using them.
     old_sizes = dict(zip(before.ids, before.model.jobs.processors, strict=True))

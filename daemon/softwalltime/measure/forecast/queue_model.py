@@ -55,7 +55,8 @@ class QueueModel:
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
     ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where there are only processors.
     ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
-    ``vnodes`` are those of which a job takes parts, empty where they are one pool; ``placed``: what running jobs hold.
+    ``vnodes`` are those of which a job takes parts, empty where there is one, or they are ``one_pool``; ``placed``:
+    what running jobs hold of them.
     """
 
     jobs: Jobs
@@ -69,6 +70,7 @@ class QueueModel:
     ordering: tuple[float, ...] = ()
     vnodes: tuple[Vnodes, ...] = ()
     placed: Mapping[int, Placement] = field(default_factory=dict)
+    one_pool: bool = False
 
     @property
     def running(self) -> int:
@@ -86,6 +88,10 @@ class QueueModel:
             return RUNS
         # Each start changes the order.
         return FEWER_RUNS // 4 if self.policy.order == "fairshare" else FEWER_RUNS
+
+    def as_one_pool(self) -> "QueueModel":
+        """Return the model in which it does not count which of several vnodes is free."""
+        return replace(self, vnodes=(), one_pool=True)
 
     def quick(self, jobs: int = 0) -> "QueueModel":
         """Return the model for hundreds of runs: with many jobs, only the first reservation is planned.
@@ -191,10 +197,10 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
-    pooled = _one_pool(live, snapshot.scheduler)
-    if len(vnodes.kinds) > 1 and pooled:
+    several = len(vnodes.kinds) > 1
+    if pooled := _one_pool(live, snapshot.scheduler) if several else "":
         remarks.append(f"{len(vnodes.kinds):,} vnodes are one pool, which has room for more jobs: {pooled}")
-    one_by_one = len(vnodes.kinds) > 1 and not pooled
+    one_by_one = several and not pooled
     policy = _policy(snapshot.scheduler, formula, waiting, running, pooled=pooling.needed or one_by_one)
     if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
@@ -212,6 +218,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         tuple(job.predicted or float(limit(job.submission)) for job in live) if formula else (),
         vnodes.kinds if one_by_one else (),
         {place: held for place, job in enumerate(occupied) if (held := vnodes.held(job)) is not None},
+        bool(pooled),
     )
     if model.feasible() is not model:
         remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
