@@ -135,8 +135,8 @@ class StartsOptions:
         metavar="JOB",
     )  # fmt: skip
     runs: int | None = option(
-        f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with limits or a formula {FEWER_RUNS}, "
-        f"with fair share {FEWER_RUNS // 4}.",
+        f"Runs for the ranges; 0: no ranges.  Default: {RUNS}; of many jobs with a formula {FEWER_RUNS}, with limits, "
+        f"several vnodes or fair share down to {FEWER_RUNS // 3}.",
         least=0, metavar="N",
     )  # fmt: skip
     source: ForecastOptions

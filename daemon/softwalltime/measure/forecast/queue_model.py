@@ -81,13 +81,12 @@ class QueueModel:
 
     def affordable_runs(self) -> int:
         """Runs with drawn runtimes that take some seconds."""
-        count = len(self.jobs)
-        if self.vnodes and count >= MAX_JOBS_OFTEN:
-            return FEWER_RUNS if count < EXPENSIVE_RUN_JOBS else FEWER_RUNS // 4
-        if count < EXPENSIVE_RUN_JOBS or (self.policy.order == "fcfs" and self.pooling is None):
+        count, placed = len(self.jobs), self.pooling is not None or bool(self.vnodes)
+        if count < (MAX_JOBS_OFTEN if placed else EXPENSIVE_RUN_JOBS) or (self.policy.order == "fcfs" and not placed):
             return RUNS
-        # Each start changes the order.
-        return FEWER_RUNS // 4 if self.policy.order == "fairshare" else FEWER_RUNS
+        # Each start changes the order, or what is left of pools and vnodes.
+        expensive = count >= EXPENSIVE_RUN_JOBS and (placed or self.policy.order == "fairshare")
+        return FEWER_RUNS // 3 if expensive else FEWER_RUNS
 
     def as_one_pool(self) -> "QueueModel":
         """Return the model in which it does not count which of several vnodes is free."""
