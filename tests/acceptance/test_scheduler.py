@@ -168,6 +168,18 @@ def test_limits_on_running_jobs(lab: Lab, processors: int, tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("strict")
+@pytest.mark.parametrize("depth", [0, 3])
+def test_a_queue_with_a_backfill_depth_of_its_own(lab: Lab, processors: int, depth: int, tmp_path: Path) -> None:
+    lab.qmgr(f"set queue nodefault backfill_depth = {depth}")
+    try:
+        policy = policy_of_the_site(lab, tmp_path)
+        assert policy.queue_depths == (("nodefault", depth),)
+        agree(lab, processors, policy, seed=9, make=of_two_queues)
+    finally:
+        lab.qmgr("unset queue nodefault backfill_depth")
+
+
+@pytest.mark.usefixtures("strict")
 def test_whole_vnodes_and_vnodes_of_a_queue(lab: Lab, tmp_path: Path) -> None:
     def on_vnodes(*values: Any) -> list[Sleeper]:
         return [

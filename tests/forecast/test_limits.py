@@ -193,10 +193,35 @@ def test_gpus_and_vnodes_of_a_queue_are_pools_of_their_own() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("depths", "expected"),
+    [
+        # Job 2 is the only top job: job 3 is not planned, and job 4 delays it.
+        ({}, {"2": 600, "3": 1800, "4": 0, "5": 1200}),
+        # Job 3 is planned too, and job 4 would delay it.
+        ({"big": 1}, {"2": 600, "3": 1200, "4": 1500, "5": 0}),
+        # Nothing of queue q runs behind job 2, then behind job 4.
+        ({"q": 0}, {"2": 600, "3": 1200, "4": 1500, "5": 1500}),
+    ],
+)
+def test_queues_with_a_backfill_depth_of_their_own(depths: dict[str, int], expected: dict[str, int]) -> None:
+    def big(job: LiveJob) -> LiveJob:
+        return replace(job, submission=replace(job.submission, queue="big"))
+
+    jobs = (
+        running(1, 6, 600, elapsed=0), waiting(2, 6, 600), big(waiting(3, 8, 300)), waiting(4, 2, 1800),
+        waiting(5, 2, 300),
+    )  # fmt: skip
+    queues = tuple(QueueSettings(name, True, True, True, backfill_depth=depths.get(name)) for name in ("q", "big"))
+    found = model_of(replace(server(8, *jobs), queues=queues))
+    assert found.remarks == ()
+    assert starts(found) == expected
+
+
 def test_what_is_only_approximated_is_said() -> None:
     jobs = (waiting(1, 1, 60), waiting(2, 1, 60))
     queues = (
-        QueueSettings("q", True, True, True, priority=150, backfill_depth=4),
+        QueueSettings("q", True, True, True, priority=150),
         QueueSettings("p_other", True, True, True),
     )
     settings = {"fair_share": True, "preemption": True, "resources": ("ncpus", "licenses")}
@@ -211,7 +236,6 @@ def test_what_is_only_approximated_is_said() -> None:
         "job_sort_formula is approximated by the order of arrival",
         "fair share is on",
         "preemption is not modelled",
-        "backfill_depth of queue q is not modelled",
         "of standing reservations only the next occurrence is modelled",
         "these resources are not modelled",
     ]

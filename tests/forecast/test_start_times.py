@@ -200,7 +200,7 @@ def test_the_ranges_of_many_jobs_are_those_of_one_reservation_and_that_is_said()
     queue = model_of(server(8, *jobs, backfill_depth=5))
     assert queue.model.policy.depth == 5
     assert queue.model.quick().policy.backfill == "easy"
-    assert queue.remarks == ("ranges are those of one reservation in place of 5, as there are many jobs",)
+    assert queue.remarks == ("ranges are those of one reservation in place of several, as there are many jobs",)
     assert model_of(server(8, *jobs[:20], backfill_depth=5)).remarks == ()
 
 

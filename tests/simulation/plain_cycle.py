@@ -14,6 +14,8 @@ class PlainCycle:
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
         self._depth = (policy.depth or 1) if policy.strict_ordering else 0
+        self._queue_depths = dict(policy.queue_depths) if policy.strict_ordering else {}
+        self._queues = list(system.jobs.completed.values("queue"))
         self._by_value = policy.classes_by_value
         self._guard = policy.guard
 
@@ -37,7 +39,8 @@ class PlainCycle:
         system.running.correct(now)
         calendar = machine.calendar(now, system.running.jobs())
         marked: set[tuple[object, ...]] = set()
-        top_jobs = 0
+        left = {"": self._depth, **self._queue_depths}
+        stopped: set[str] = set()
         overtaken = corrected = False
         planned: dict[int, int] = {}
         values: Sequence[int] = system.values.waiting
@@ -46,7 +49,8 @@ class PlainCycle:
             job = ordered.popleft()
             kind = machine.kind(job)
             key = (jobs.walltime[job], kind, values[job]) if self._by_value else (jobs.walltime[job], kind)
-            if key in marked:
+            queue = self._queues[job]
+            if key in marked or queue in stopped:
                 continue
             seconds = values[job]
             if machine.fits(job) and calendar.fits(job, now, seconds):
@@ -57,10 +61,13 @@ class PlainCycle:
                 ordered = self._sorted_anew(ordered, now)
                 continue
             overtaken = True
-            if top_jobs < self._depth:
+            if self._queue_depths.get(queue) == 0:
+                stopped.add(queue)
+            counted = queue if queue in self._queue_depths else ""
+            if left[counted]:
                 start = calendar.earliest(job, seconds)
                 if start < FOREVER:
-                    top_jobs += 1
+                    left[counted] -= 1
                     calendar.occupy(job, start, start + seconds)
                     planned[job] = start
                     if system.is_late(job, now, self._guard):

@@ -21,6 +21,9 @@ from tests.simulation.plain_cycle import PlainCycle
 FORMULAS = ("ncpus * 10 - walltime", "(eligible_time + 5) / predicted", "soft_walltime - queue_priority")
 DEPTHS = {"pbs": st.integers(1, 4), "conservative": st.none() | st.integers(1, 12)}
 """Number of reservations by the kind of backfilling: fewer than jobs wait, or of all."""
+QUEUE_DEPTHS = st.just(()) | st.lists(
+    st.tuples(st.sampled_from("qr"), st.integers(0, 3)), max_size=2, unique_by=lambda pair: pair[0]
+).map(tuple)
 VALUES = st.sampled_from(["walltime", "v1", "factor:0.4", "runtime"])
 
 
@@ -30,11 +33,11 @@ def backlogs(draw: st.DrawFn) -> tuple[Jobs, int]:
     machine = draw(st.integers(2, 8))
     fields = st.tuples(
         st.sampled_from("abc"), st.sampled_from([0, 0, 1, 7, 20]), st.sampled_from([3, 6, 9]), st.integers(1, 11),
-        st.integers(1, machine),
+        st.integers(1, machine), st.sampled_from("qrs"),
     )  # fmt: skip
     records = [
-        job(user, submitted=submitted, walltime=walltime, runtime=runtime, ncpus=ncpus)
-        for user, submitted, walltime, runtime, ncpus in draw(st.lists(fields, min_size=5, max_size=40))
+        job(user, submitted=submitted, walltime=walltime, runtime=runtime, ncpus=ncpus, queue=queue)
+        for user, submitted, walltime, runtime, ncpus, queue in draw(st.lists(fields, min_size=5, max_size=40))
     ]
     return jobs_of(records), machine
 
@@ -48,7 +51,7 @@ def policies(draw: st.DrawFn, backfill: str) -> SchedulerPolicy:
         depth=draw(DEPTHS.get(backfill, st.none())),
         strict_ordering=draw(st.booleans()), classes_by_value=draw(st.booleans()),
         guard=draw(st.none() | st.integers(0, 5)), live=draw(st.none() | st.integers(1, 9)),
-        kill_at_walltime=draw(st.booleans()),
+        kill_at_walltime=draw(st.booleans()), queue_depths=draw(QUEUE_DEPTHS) if backfill == "pbs" else (),
         keep_promises=draw(st.none() if backfill == "conservative" else st.none() | st.integers(0, 5)),
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from softwalltime.measure.forecast.server_vnodes import ServerVnodes
 from softwalltime.measure.forecast.site_scheduler import (
     considered_resources,
     knows_usage,
+    queue_depths,
     queues_in_turn,
     scheduler_policy,
     unsupported,
@@ -110,11 +111,12 @@ class QueueModel:
             max(len(self.jobs), jobs) < least
             or policy.backfill != "pbs"
             or not policy.strict_ordering
-            or policy.depth is None
+            or (policy.depth is None and not policy.queue_depths)
         ):
             return self
         plain = self.pooling is None and not self.vnodes and policy.order != "fairshare"
-        return replace(self, policy=replace(policy, backfill="easy" if plain else "pbs", depth=None))
+        backfill = "easy" if plain else "pbs"
+        return replace(self, policy=replace(policy, backfill=backfill, depth=None, queue_depths=()))
 
     def run(self, runtimes: Sequence[int], until: Sequence[int] = ()) -> ScheduleOutcome:
         """Simulate the scheduler with these runtimes in seconds until all waiting jobs have started."""
@@ -200,7 +202,7 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     if pooled := _one_pool(live, snapshot.scheduler) if several else "":
         remarks.append(f"{len(vnodes.kinds):,} vnodes are one pool, which has room for more jobs: {pooled}")
     one_by_one = several and not pooled
-    policy = _policy(snapshot.scheduler, formula, waiting, running, pooled=pooling.needed or one_by_one)
+    policy = _policy(snapshot, formula, waiting, running, pooled=pooling.needed or one_by_one)
     if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
     processors = tuple(pooling.held(job) for job in live)
@@ -220,9 +222,9 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
         bool(pooled),
     )
     if model.feasible() is not model:
-        remarks.append(f"one reservation in place of {policy.depth}, as there are very many jobs")
+        remarks.append("one reservation in place of several, as there are very many jobs")
     elif model.quick() is not model:
-        remarks.append(f"ranges are those of one reservation in place of {policy.depth}, as there are many jobs")
+        remarks.append("ranges are those of one reservation in place of several, as there are many jobs")
     return ModelledQueue(snapshot, model, live, impossible, tuple(remarks))
 
 
@@ -308,18 +310,21 @@ def _columns(live: Sequence[LiveJob], processors: tuple[int, ...], snapshot: Ser
 
 
 def _policy(
-    scheduler: SchedulerSettings, formula: str, waiting: Sequence[LiveJob], running: str, *, pooled: bool
+    snapshot: ServerSnapshot, formula: str, waiting: Sequence[LiveJob], running: str, *, pooled: bool
 ) -> SchedulerPolicy:
+    scheduler = snapshot.scheduler
     shares, _ = usable_shares(scheduler)
     policy = replace(
-        scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1, fair_share=shares
-    )
+        scheduler_policy(scheduler, formula), waiting=SOFT_WALLTIME, running=running, minimum=1, fair_share=shares,
+        queue_depths=queue_depths(snapshot),
+    )  # fmt: skip
     if scheduler.fair_share and not formula and knows_usage(scheduler):
         return replace(policy, order="fairshare")
     values = {(limit(job.submission), job.submission.ncpus, job.soft_walltime) for job in waiting}
     classes = {(walltime, ncpus) for walltime, ncpus, _ in values}
     one_value = policy.classes_by_value or len(values) == len(classes)
-    if policy.backfill == "pbs" and policy.depth is None and policy.strict_ordering and one_value and not pooled:
+    one_depth = policy.depth is None and not policy.queue_depths
+    if policy.backfill == "pbs" and one_depth and policy.strict_ordering and one_value and not pooled:
         # With one reservation and classes of jobs that have one value, EASY makes the same decisions, faster.
         return replace(policy, backfill="easy")
     return policy

@@ -193,7 +193,10 @@ def _formula(text: str) -> str:
 
 
 _KNOWN: Mapping[str, Mapping[str, tuple[str, Callable[[str], Any], Any]]] = {
-    "queue": {"Priority": ("priority", whole, 0), "started": ("started", _truth, False)},
+    "queue": {
+        "Priority": ("priority", whole, 0), "started": ("started", _truth, False),
+        "backfill_depth": ("backfill_depth", _depth, None),
+    },
     "server": {
         "job_sort_formula": ("formula", _formula, ""), "backfill_depth": ("backfill_depth", _depth, None),
         "eligible_time_enable": ("eligible_time", _truth, False), "scheduling": ("scheduling", _truth, True),

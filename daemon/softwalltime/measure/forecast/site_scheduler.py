@@ -82,8 +82,6 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
         for prefix, times in _PREFIXES.items():
             if queue.name.startswith(prefix):
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
-        if queue.backfill_depth is not None:
-            remarks.append(f"backfill_depth of queue {queue.name} is not modelled: the server's is used")
     if pooling.unread_limits:
         remarks.append(f"these limits are not modelled: {', '.join(pooling.unread_limits)}")
     standing = [reservation.name for reservation in pooling.reservations if reservation.name.startswith("S")]
@@ -161,7 +159,7 @@ def site_scheduler(snapshot: ServerSnapshot) -> SiteScheduler:
         # A log begins before that usage.
         policy = replace(policy, fair_share=shares and replace(shares, used=(), decayed=None))
         remarks += [remark] * bool(remark)
-    policy = replace(policy, queues=queues_in_turn(snapshot))
+    policy = replace(policy, queues=queues_in_turn(snapshot), queue_depths=queue_depths(snapshot))
     if "queue_priority" in formula:
         priorities = tuple((queue.name, queue.priority) for queue in snapshot.queues if queue.execution)
         policy = replace(policy, queue_priorities=priorities)
@@ -176,6 +174,13 @@ def queues_in_turn(snapshot: ServerSnapshot) -> tuple[str, ...]:
     queues = sorted((queue for queue in snapshot.queues if queue.execution), key=lambda queue: -queue.priority)
     in_turn = snapshot.scheduler.by_queue and not snapshot.scheduler.round_robin and len(queues) > 1
     return tuple(queue.name for queue in queues) if in_turn else ()
+
+
+def queue_depths(snapshot: ServerSnapshot) -> tuple[tuple[str, int], ...]:
+    """Return the backfill_depth of each queue that has one; none where the scheduler plans no job ahead."""
+    if scheduler_policy(snapshot.scheduler, "").backfill != "pbs":
+        return ()
+    return tuple((queue.name, queue.backfill_depth) for queue in snapshot.queues if queue.backfill_depth is not None)
 
 
 def usable_shares(scheduler: SchedulerSettings) -> tuple[FairShareSettings | None, str]:

@@ -189,6 +189,8 @@ def check(policy: SchedulerPolicy, predictors: Mapping[str, Predictor] = Mapping
         raise OptionError("a job is killed at the value of its start: live values do not go with kill_at_estimate")
     if (policy.depth or 1) > 1 and policy.backfill not in ("pbs", "conservative", "slack"):
         raise OptionError(f"a depth is for the backfillings pbs, conservative and slack, and it is {policy.backfill}")
+    if policy.queue_depths and policy.backfill != "pbs":
+        raise OptionError(f"queue_depths are for the backfilling pbs, and it is {policy.backfill}")
     if policy.slack_share != SchedulerPolicy().slack_share and policy.slack is None and policy.backfill != "slack":
         raise OptionError(f"a slack_share is for a slack, or the backfilling slack, and it is {policy.backfill}")
     without_top_job = policy.backfill in ("none", "conservative", "slack")

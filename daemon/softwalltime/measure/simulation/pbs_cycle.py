@@ -9,7 +9,7 @@ from softwalltime.measure.simulation.machine import FOREVER, Profile
 from softwalltime.measure.simulation.orders import CHUNK, best_first, blocks
 from softwalltime.measure.simulation.policies import WALLTIME, SchedulerPolicy
 from softwalltime.measure.simulation.queue import MIN_ARRAY_JOBS, RankedQueue
-from softwalltime.measure.simulation.simulated_jobs import Integers
+from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 from softwalltime.measure.simulation.system_state import SystemState
 
 
@@ -24,7 +24,8 @@ class PbsCycle:
        a job runs if it fits now and until now + its value, with what is planned for top jobs;
        else, if fewer than ``depth`` (``backfill_depth``) jobs are top jobs and ``strict_ordering`` is on, it becomes
        one: it gets the first time at which it fits, which is planned and written as its estimated start time;
-       its class is marked as not runnable.
+       its class is marked as not runnable.  A queue with a ``backfill_depth`` of its own (``queue_depths``) counts its
+       top jobs apart; if it is 0, none of its jobs runs behind one that does not.
     3. No promise outlives the cycle.
 
     A job that starts counts with its waiting value until the end of the cycle, so a start that is planned in a cycle
@@ -35,7 +36,7 @@ class PbsCycle:
 
     def __init__(self, system: SystemState, policy: SchedulerPolicy) -> None:
         self._system = system
-        self._depth = (policy.depth or 1) if policy.strict_ordering else 0
+        self._depths = TopJobDepths(system.jobs, policy)
         self._guard = policy.guard
         self._classes = JobClasses(system, policy)
         self._resorts = system.order is not None and system.order.changes_on_start
@@ -54,33 +55,39 @@ class PbsCycle:
         system.running.correct(now)
         if self._last is not None and self._last.is_unaffected(new, now):
             return
-        cycle = _Cycle(system, self._classes, self._guard, now)
+        cycle = _Cycle(system, self._classes, self._depths, self._guard, now)
         # Arrays are slower than a loop over a short queue.
-        every_job = len(system.queue.jobs) < MIN_ARRAY_JOBS
+        every_job = len(system.queue.jobs) < MIN_ARRAY_JOBS or self._depths.hold_back
         self._plan_top_jobs(cycle, every_job)
-        if cycle.top_jobs == self._depth and not every_job:
+        if cycle.full and not every_job:
             self._backfill(cycle)
         cycle.promise()
-        complete = cycle.top_jobs == self._depth and not cycle.starts and self._guard is None
+        complete = cycle.full and not (cycle.starts or self._depths.hold_back) and self._guard is None
         self._last = cycle if complete and system.ranked is not None else None
 
     def _plan_top_jobs(self, cycle: "_Cycle", every_job: bool) -> None:
         """Start jobs in order and plan those that do not fit; when all top jobs are planned, mark others or stop."""
-        sort = every_job or cycle.top_jobs < self._depth
+        sort = every_job or not cycle.full
+        # Classes change where the guard sets in, but no job is looked at twice.
+        seen: set[int] = set()
         while sort:
             sort = False
             for job in chain.from_iterable(self._in_order(cycle)):
-                if cycle.is_marked(job):
+                if self._resorts:
+                    if job in seen:
+                        continue
+                    seen.add(job)
+                if cycle.is_marked(job) or cycle.is_held_back(job):
                     continue
                 if cycle.start(job):
                     if self._resorts:
                         sort = True
                         break
-                elif cycle.top_jobs == self._depth:
+                elif not cycle.may_plan(job):
                     cycle.mark(job)
                 else:
                     planned = cycle.plan(job)
-                    if cycle.top_jobs == self._depth and not every_job:
+                    if cycle.full and not every_job:
                         return
                     if planned and self._resorts:
                         sort = True
@@ -126,6 +133,24 @@ class PbsCycle:
         return order.ranked(jobs, cycle.now)
 
 
+class TopJobDepths:
+    """How many top jobs a cycle may have: ``depths``, the first one that of queues without a ``backfill_depth``.
+
+    ``hold_back``: whether a queue's is 0.
+    """
+
+    def __init__(self, jobs: Jobs, policy: SchedulerPolicy) -> None:
+        depths = dict(policy.queue_depths) if policy.strict_ordering else {}
+        self.depths = [(policy.depth or 1) if policy.strict_ordering else 0, *depths.values()]
+        self.hold_back = 0 in depths.values()
+        places = {queue: place for place, queue in enumerate(depths, 1)}
+        self._places = [places.get(queue, 0) for queue in jobs.completed.values("queue")] if depths else []
+
+    def place(self, job: int) -> int:
+        """Return which of the depths holds for a job."""
+        return self._places[job] if self._places else 0
+
+
 class JobClasses:
     """The class of each job that has been submitted, as a number.
 
@@ -154,8 +179,14 @@ class JobClasses:
 class _Cycle:
     """The state of one cycle: the plan, the classes that are not runnable, and the values that hold."""
 
-    def __init__(self, system: SystemState, classes: JobClasses, guard: int | None, now: int) -> None:
+    def __init__(
+        self, system: SystemState, classes: JobClasses, depths: TopJobDepths, guard: int | None, now: int
+    ) -> None:
         self._system = system
+        self._depths = depths
+        # How many more jobs may become top jobs, by the place of the depth.
+        self._left = depths.depths.copy()
+        self._held_back: set[int] = set()
         self._guard = guard
         self._classes = classes
         self._calendar = system.machine.calendar(now, system.running.jobs())
@@ -170,7 +201,18 @@ class _Cycle:
         self._planned: list[tuple[int, int]] = []
         # Whether a job that starts is planned for longer from the next cycle on.
         self._corrected = False
-        self.top_jobs = self.starts = 0
+        self.starts = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether there are all top jobs that there may be."""
+        return not any(self._left)
+
+    def may_plan(self, job: int) -> bool:
+        return self._left[self._depths.place(job)] > 0
+
+    def is_held_back(self, job: int) -> bool:
+        return bool(self._held_back) and self._depths.place(job) in self._held_back
 
     def unmarked(self) -> Integers:
         jobs = self._system.in_order.array()
@@ -187,6 +229,8 @@ class _Cycle:
         system, seconds = self._system, self._values[job]
         if not system.machine.fits(job) or not self._calendar.fits(job, self.now, seconds):
             self._overtaken = True
+            if self._depths.hold_back and (place := self._depths.place(job)) and not self._depths.depths[place]:
+                self._held_back.add(place)
             return False
         if not self._overtaken:
             self._overtaken = system.first(self.now) != job
@@ -203,7 +247,7 @@ class _Cycle:
         start = self._calendar.earliest(job, seconds)
         if start == FOREVER:
             return False
-        self.top_jobs += 1
+        self._left[self._depths.place(job)] -= 1
         self._last_top_job = job
         self._calendar.occupy(job, start, start + seconds)
         self._planned.append((job, start))

@@ -88,6 +88,8 @@ class SchedulerPolicy:
     """Rule for a running job that outlives its value."""
     depth: Annotated[int, Field(ge=1)] | None = None
     """Number of jobs that get a reservation, of pbs, conservative and slack; null: 1, 300 and 1000 of them."""
+    queue_depths: tuple[tuple[str, Annotated[int, Field(ge=0)]], ...] = ()
+    """Queues of pbs with a backfill_depth of their own, as pairs; depth is that of all others together."""
     slack: Annotated[int, Field(ge=0)] | None = None
     """Seconds from the start that first come, first served would give a job at its submission to its bound, which slack
     keeps and other backfillings measure; null: 14400 of slack, no bounds of others."""
