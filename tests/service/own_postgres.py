@@ -2,14 +2,14 @@
 
 import os
 import signal
-import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import upgrade
+from tests.fix_postgres import scratch
 from tests.service.running import suspend_postgres, until
 
 
@@ -54,11 +54,9 @@ def create_tables(dsn: str) -> None:
 
 @contextmanager
 def own_postgres(folder: Path | None = None) -> Iterator[OwnPostgres]:
-    """Run PostgreSQL in a temporary folder or in this one."""
-    # PostgreSQL's unprivileged user cannot enter pytest's own folder if this runs as root.
-    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
-        Path(scratch).chmod(0o755)
-        postgres = OwnPostgres((folder or Path(scratch)) / "data")
+    """Run PostgreSQL in a temporary folder, or in this one."""
+    with nullcontext(folder) if folder else scratch() as parent:
+        postgres = OwnPostgres(parent / "data")
         postgres.start()
         try:
             create_tables(postgres.dsn)

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import psycopg
 
 from softwalltime.store.embedded.programs import find_programs, server_account
+from tests.fix_postgres import scratch
 from tests.service.own_postgres import create_tables
 from tests.service.running import until
 
@@ -98,8 +98,7 @@ def socket_of(server: Path) -> Path:
 @contextmanager
 def standby_pair(*, synchronous: bool) -> Iterator[StandbyPair]:
     """Run both servers in a temporary folder; the store has all tables."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
-        folder = Path(scratch)
+    with scratch() as folder:
         # PostgreSQL's unprivileged user writes its log there.
         folder.chmod(0o777)
         pair = StandbyPair(folder, synchronous=synchronous)

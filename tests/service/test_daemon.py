@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import socket
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,8 +15,9 @@ from softwalltime.service.protocol import NoAnswerError
 from softwalltime.store.completed_jobs import read_jobs
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.postgres_process import embedded_postgres
-from softwalltime.store.migrations import upgrade
+from tests.fix_postgres import scratch
 from tests.samples import job
+from tests.service.own_postgres import create_tables
 from tests.service.running import PATIENT, Daemon, suspend_postgres, until
 from tests.store.stored import add_jobs, count_jobs
 
@@ -173,14 +173,9 @@ def test_sighup_reloads_the_policy_and_keeps_the_old_one_if_it_is_invalid(start:
 @pytest.fixture
 def own_postgres() -> Iterator[tuple[str, Path]]:
     """DSN and data folder of a PostgreSQL that a test may stop."""
-    # PostgreSQL's unprivileged user cannot enter pytest's own folder if this runs as root.
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
-        Path(folder).chmod(0o755)
-        with embedded_postgres(Path(folder) / "data", durable=False) as dsn:
-            engine = connect(dsn)
-            upgrade(engine)
-            engine.dispose()
-            yield dsn, Path(folder) / "data" / "postgres" / "data"
+    with scratch() as folder, embedded_postgres(folder / "data", durable=False) as dsn:
+        create_tables(dsn)
+        yield dsn, folder / "data" / "postgres" / "data"
 
 
 def test_it_answers_from_memory_while_postgres_hangs_and_catches_up_afterwards(

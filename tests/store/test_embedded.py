@@ -3,13 +3,11 @@
 import errno
 import os
 import pwd
-import shutil
 import signal
 import socket
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,6 +21,7 @@ from softwalltime.store.embedded import programs
 from softwalltime.store.embedded.postgres_process import embedded_postgres
 from softwalltime.store.migrations import current, head
 from softwalltime.store.opening import open_store
+from tests.fix_postgres import scratch
 from tests.service.running import PATIENT, until
 from tests.store.stored import count_jobs
 
@@ -42,23 +41,21 @@ with embedded_postgres(Path(sys.argv[1]), durable=False) as dsn:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that others may pass through, unlike pytest's; a server that a test left there is killed."""
-    folder = Path(tempfile.mkdtemp(prefix="softwalltime-test-", dir="/tmp"))
-    folder.chmod(0o755)
-    yield folder / "data"
-    for file in folder.rglob("postmaster.pid"):
-        with suppress(ProcessLookupError):
-            os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
-            until(lambda: not _running(folder / "data"))
-    shutil.rmtree(folder)
+    with scratch() as folder:
+        yield folder / "data"
+        for file in folder.rglob("postmaster.pid"):
+            with suppress(ProcessLookupError):
+                os.kill(int(file.read_text().split()[0]), signal.SIGKILL)
+                until(lambda: not _running(folder / "data"))
 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
     """A data folder that was used before, to copy: making one takes a second."""
-    with tempfile.TemporaryDirectory(prefix="softwalltime-test-", dir="/tmp") as folder:
-        with embedded_postgres(Path(folder) / "data", durable=False):
+    with scratch() as folder:
+        with embedded_postgres(folder / "data", durable=False):
             pass
-        yield Path(folder) / "data"
+        yield folder / "data"
 
 
 @pytest.fixture
