@@ -1,5 +1,6 @@
 """The views' figures are those of accuracy_metrics.py: on generated jobs, a recorded trace and a recorded log."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -51,15 +52,16 @@ class Monitored:
     def __init__(self, engine: Engine, jobs: list[CompletedJob]) -> None:
         self.engine = engine
         self.workload = Workload(jobs)
+        self.jobs = list(self.workload.jobs)
         decisions, self.soft_walltimes = asked(self.workload, mode="shadow", waiting="v1")
         store(engine, jobs, decisions)
         assert fresh(engine) > 0
 
     def score(self, chosen: Callable[[CompletedJob], bool], *, predicted: bool = True) -> Scores:
         """The figures of some of the jobs, as a replay gives them; or those of their walltimes."""
-        which = [number for number, job in enumerate(self.workload.jobs) if chosen(job)]
+        which = [number for number, job in enumerate(self.jobs) if chosen(job)]
         soft_walltimes = self.soft_walltimes[which] if predicted else np.full(len(which), -1, np.int64)
-        return score(Workload([self.workload.jobs[number] for number in which]), soft_walltimes)
+        return score(Workload([self.jobs[number] for number in which]), soft_walltimes)
 
     def same(self, row: dict[str, Any], chosen: Callable[[CompletedJob], bool]) -> None:
         """Hold a view's row against the replay's figures of these jobs."""
@@ -108,7 +110,7 @@ def test_by_predictor(monitored: Monitored) -> None:
 
 def test_by_day_with_the_median(monitored: Monitored) -> None:
     found = monitored.view("scores_by_day")
-    assert len(found) == len({day_of(job) for job in monitored.workload.jobs if job.scored})
+    assert len(found) == len({day_of(job) for job in monitored.jobs if job.scored})
     for row in found:
         monitored.same(row, lambda job, day=row["day"]: day_of(job) == (day - EPOCH).days)
 
@@ -162,7 +164,7 @@ def test_extensions_and_coverage(monitored: Monitored) -> None:
 def test_how_honest_users_are(monitored: Monitored) -> None:
     for row in monitored.view("walltime_honesty")[:20]:
         jobs = [
-            job for job in monitored.workload.jobs
+            job for job in monitored.jobs
             if job.scored and job.submission.user == row["user_name"]
             and month_of(job) == (row["month"].year, row["month"].month)
         ]  # fmt: skip
@@ -175,8 +177,8 @@ def test_how_honest_users_are(monitored: Monitored) -> None:
 
 
 def month_of(job: CompletedJob) -> tuple[int, int]:
-    day = np.datetime64(job.end, "s").astype("datetime64[D]").item()
-    return day.year, day.month
+    ended = time.gmtime(job.end)
+    return ended.tm_year, ended.tm_mon
 
 
 EPOCH = np.datetime64(0, "D").item()
