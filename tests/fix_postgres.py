@@ -18,7 +18,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, event
 
 from softwalltime.store.connections import connect
 from softwalltime.store.embedded.postgres_process import embedded_postgres
@@ -86,9 +86,23 @@ def engine(database: str) -> Iterator[Engine]:
     engine.dispose()
 
 
+@pytest.fixture(scope="session")
+def uncommitted_engine(postgres: str, migrated: str) -> Iterator[Engine]:
+    """An engine for a migrated database in which nothing is committed."""
+    with _engine(postgres, migrated) as engine:
+        event.listen(engine, "commit", _refuse_commit)
+        yield engine
+
+
+def _refuse_commit(_: Connection) -> None:
+    raise AssertionError("a test that commits needs a database of its own: the fixture engine")
+
+
 @pytest.fixture
-def connection(engine: Engine) -> Iterator[Connection]:
-    """A connection to it; what a test leaves uncommitted is gone."""
+def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    """A connection to this test's own database if it asks for one, else to one that all tests leave empty."""
+    owned = {"database", "engine"}.intersection(request.fixturenames)
+    engine: Engine = request.getfixturevalue("engine" if owned else "uncommitted_engine")
     with engine.connect() as connection:
         yield connection
 
@@ -96,7 +110,13 @@ def connection(engine: Engine) -> Iterator[Connection]:
 @pytest.fixture(scope="module")
 def module_engine(postgres: str, migrated: str) -> Iterator[Engine]:
     """An engine for a migrated database that a module's tests share, to read from or to roll back."""
-    with _database(postgres, migrated) as dsn:
+    with _engine(postgres, migrated) as engine:
+        yield engine
+
+
+@contextmanager
+def _engine(server: str, template: str) -> Iterator[Engine]:
+    with _database(server, template) as dsn:
         engine = connect(dsn)
         yield engine
         engine.dispose()
