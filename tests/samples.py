@@ -1,7 +1,6 @@
 """Jobs for tests: short ways to write them, hypothesis strategies for arbitrary ones, and the recorded traces."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +30,10 @@ def job(
 ) -> CompletedJob:  # fmt: skip
     """A completed job with what a test does not care about filled in."""
     end = submitted + 10 + runtime if end is None else end
-    fields = set(Submission.__dataclass_fields__)
-    submission = Submission(job_id, user, submitted, walltime, project=project)
-    submission = replace(submission, **{k: v for k, v in more.items() if k in fields})
-    completed = CompletedJob(submission, "srv", end - runtime, end, runtime)
-    return replace(completed, **{k: v for k, v in more.items() if k not in fields})
+    of_submission = {name: more.pop(name) for name in Submission.__dataclass_fields__.keys() & more.keys()}
+    submission = Submission(job_id, user, submitted, walltime, project=project, **of_submission)
+    fields: dict[str, Any] = {"server": "srv", "start": end - runtime, "end": end, "runtime": runtime}
+    return CompletedJob(submission, **(fields | more))
 
 
 def events(workload: Workload) -> Iterator[tuple[int, int, int]]:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace
+from functools import cache
 from random import Random
 
 import pytest
@@ -45,6 +46,11 @@ def answers(predictor: Predictor, workload: Workload) -> Iterator[Prediction | N
             yield predictor.predict(submission, submission.submitted)
 
 
+@cache
+def kept_answers(predictor: type[Predictor], workload: Workload) -> list[Prediction | NoPrediction]:
+    return list(answers(fresh(predictor), workload))
+
+
 @every_predictor
 def test_it_is_documented(predictor: type[Predictor]) -> None:
     assert predictor.__doc__
@@ -68,7 +74,7 @@ def test_without_history_it_says_in_a_sentence_why_it_predicts_nothing(predictor
 
 @every_predictor
 def test_it_is_never_negative_and_says_what_it_rests_on(predictor: type[Predictor], workload: Workload) -> None:
-    for answer in answers(fresh(predictor), workload):
+    for answer in kept_answers(predictor, workload):
         if isinstance(answer, Prediction):
             assert 0 <= answer.seconds < float("inf")
             assert len(answer.basis) > 10
@@ -78,7 +84,7 @@ def test_it_is_never_negative_and_says_what_it_rests_on(predictor: type[Predicto
 
 @every_predictor
 def test_it_is_deterministic(predictor: type[Predictor], workload: Workload) -> None:
-    assert list(answers(fresh(predictor), workload)) == list(answers(fresh(predictor), workload))
+    assert kept_answers(predictor, workload) == list(answers(fresh(predictor), workload))
 
 
 @every_predictor
@@ -235,13 +241,18 @@ def lines_executed(model: Predictor, jobs: list[CompletedJob]) -> list[int]:
     return counts
 
 
-@every_predictor
-def test_learning_is_cheap_and_stays_cheap(predictor: type[Predictor]) -> None:
-    # A year in which nobody starts or stops; what is expensive belongs into fit.
-    jobs = [
+@cache
+def steady_year() -> list[CompletedJob]:
+    """Return the jobs of a year in which nobody starts or stops; what is expensive belongs into fit."""
+    return [
         job(f"user{n % 20}", job_id=str(n), submitted=n * 1800, end=n * 1800 + 900, runtime=1 + n * 37 % 800, ncpus=1)
         for n in range(17_520)
     ]
+
+
+@every_predictor
+def test_learning_is_cheap_and_stays_cheap(predictor: type[Predictor]) -> None:
+    jobs = steady_year()
     model = fresh(predictor)
     early = lines_executed(model, jobs[:4000])
     for each in jobs[4000:-4000]:
