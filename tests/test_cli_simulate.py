@@ -238,7 +238,7 @@ def test_jobs_without_a_walltime_hold_processors_and_are_counted(
 
 
 def test_the_presets_are_compared_with_today(logs: str, capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1"]
+    asked = ["policy", "compare", logs, "--seeds", "1-2", "--processes", "1", "--simulated-jobs", "200"]
     assert run([*asked, "--format", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document["policies"]) == [
