@@ -1,5 +1,6 @@
 """What all tests share: fixtures by concern, in files of their own, and independence of the machine's own settings."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ MADE_ONCE = {"packages", "debian", "bootable"}
 """Fixtures that take minutes, or change a folder of the machine: the tests that use them run in one process."""
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """A process more than there are cores, as tests that wait for a process or a timeout leave one idle."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 @pytest.hookimpl(tryfirst=True)  # before the hook of pytest-xdist, which reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run in several processes, keep a file's tests together."""
@@ -49,6 +56,8 @@ def _group(item: pytest.Item) -> str:
 
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Fail where pytest-xdist does not see the groups: two processes would each make every fixture of a file."""
+    # All modules and tests stay until the end: garbage collection need not visit them.
+    gc.freeze()
     grouped = getattr(session.config.option, "loadgroup", False)
     if grouped and not all(item.nodeid.endswith(f"@{_group(item)}") for item in session.items):
         raise pytest.UsageError("pytest-xdist does not see the groups of tests/conftest.py; pytest 9.1 does")
