@@ -64,12 +64,16 @@ def processes_in(folder: Path) -> list[str]:
     return found
 
 
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More jobs than are replayed until a signal comes, on any machine."""
+    folder = tmp_path_factory.mktemp("logs") / "accounting"
+    write_logs(generate(8000, seed=1), folder, UTC)
+    return folder
+
+
 @pytest.mark.parametrize("end", [close_terminal, hang_up_twice, press_ctrl_c, terminate])
-def test_an_interrupted_replay_stops_its_daemon_and_postgresql(
-    tmp_path: Path, end: Callable[[Process, int], None]
-) -> None:
-    logs = tmp_path / "accounting"
-    write_logs(generate(20_000, seed=1), logs, UTC)
+def test_an_interrupted_replay_stops_its_daemon_and_postgresql(logs: Path, end: Callable[[Process, int], None]) -> None:
     master, terminal = os.openpty()
     os.set_blocking(master, False)
     arguments = ["replay", str(logs), "--predictors", "v1", "--through-hooks"]
