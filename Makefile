@@ -22,6 +22,8 @@ demo: $(VENV)/.user
 	$(BIN)/softwalltime ingest $(DEMO)/accounting --data-dir $(DEMO)/data
 	$(BIN)/softwalltime replay store --data-dir $(DEMO)/data
 
+# Tests start hundreds of processes, which would all compile the package again.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: lint
 	$(BIN)/python $(PYTEST)
 
