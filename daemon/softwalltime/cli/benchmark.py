@@ -301,6 +301,7 @@ _COLUMNS: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = _NAMES | {
     TextColumn("underestimated"): lambda row: _share(row.underestimated),
     TextColumn("worst month", 3): lambda row: _share(row.worst_month),
     TextColumn("users above twice", 4): lambda row: _share(row.users_above),
+    TextColumn("by chance", 4): lambda row: _share(row.users_above_by_chance),
     TextColumn("at start", 2): lambda row: number(row.accuracy_at_start, 3),
     TextColumn("MAE, s", 1): lambda row: number(row.mean_absolute_error),
     TextColumn("of the median", 5): lambda row: number(row.median_absolute_error),

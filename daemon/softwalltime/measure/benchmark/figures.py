@@ -9,6 +9,7 @@ import numpy as np
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.measure.benchmark.cards import read_log
+from softwalltime.measure.benchmark.chance import bursts_of, users_above_by_chance
 from softwalltime.measure.benchmark.entry import LEVELS, EntryError, entered
 from softwalltime.measure.benchmark.protocol import (
     START,
@@ -81,6 +82,9 @@ class BenchmarkRow:
     """Greatest share underestimated of a month with 1,000 jobs."""
     users_above: float | None = None
     """Share of the users with 50 jobs of whom more than twice the share of all jobs is underestimated."""
+    users_above_by_chance: float | None = None
+    """The same if bursts of similar size exchanged their shares at random; in a burst, all jobs of a user were
+    submitted before the first of them ended."""
     accuracy_at_start: float | None = None
     """Accuracy if predicted again when the job starts."""
     underestimated_at_start: float | None = None
@@ -168,6 +172,7 @@ def _row(head: tuple[str, str, bool, int], workload: Workload, judged: AllAnswer
         share, weekly_interval(short.astype(np.float64), submitted),
         float(shares.max()) if len(shares := _shares(short, month, MONTH_JOBS)) else None,
         float((shares_of_users > 2 * share).mean()) if len(shares_of_users) else None,
+        users_above_by_chance(short, user, bursts_of(user, submitted, workload.ended[first.jobs]), USER_JOBS),
         later, later_short, float(np.abs(p - t).mean()), median, loss, log_loss,
         1e6 * judged.seconds / len(workload.jobs), reliability,
         tuple(_ranges(workload, judged, month)) if foreseen.any() else (),
