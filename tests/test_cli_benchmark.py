@@ -14,10 +14,12 @@ import pytest
 
 from softwalltime.accounting.tally import Tally
 from softwalltime.cli import run
+from softwalltime.cli.benchmark import ranges_cell
 from softwalltime.core.events import Kind
 from softwalltime.core.jobs import Prediction
 from softwalltime.measure.benchmark.cards import cards, named_logs
 from softwalltime.measure.benchmark.entry import LEVELS, entered
+from softwalltime.measure.benchmark.figures import HeldRange
 from softwalltime.measure.benchmark.protocol import LEFT_OUT_S, SUBMISSION, ask_all
 from softwalltime.measure.replay.accuracy_metrics import WEEK_S, weekly_interval
 from softwalltime.measure.replay.recorded_files import RecordedFiles
@@ -156,6 +158,17 @@ def test_a_public_log_is_known_by_its_contents(tmp_path: Path, capsys: pytest.Ca
     classes = {held["kind"]: held for held in document["figures"][0]["ranges"]}
     assert classes.keys() >= {"when", "walltime"}
     assert all(held["held50"] < held["held90"] for held in classes.values())
+    for held in document["figures"][0]["ranges"]:
+        for share in ("50", "90"):
+            low, high = held[f"interval{share}"]
+            assert low <= held[f"held{share}"] <= high
+
+
+def test_what_ranges_hold_beyond_chance_is_marked() -> None:
+    first = HeldRange("user", "1st job", 100, 0.31, 0.89, (0.15, 0.48), (0.80, 0.98))
+    second = HeldRange("user", "2nd to 20th", 100, 0.28, 0.93, (0.05, 0.51), (0.91, 0.95))
+    assert [ranges_cell([held]) for held in (first, second)] == ["31!/89", "28/93!"]
+    assert ranges_cell([first, second]) == "28-31!/89-93!"
 
 
 @pytest.mark.parametrize(

@@ -225,7 +225,7 @@ def _text(output: Output, document: "BenchmarkDocument") -> None:
         output.paragraph("jobs within their middle 50% / 90% range", "strong")
         classes = dict.fromkeys(held.name for row in ranged for held in row.ranges if held.kind != "month")
         columns = _NAMES | {TextColumn(name): _class(name) for name in classes} | {TextColumn("months"): _months}
-        output.section(TextTable.by_column(ranged, columns))
+        output.section(TextTable.by_column(ranged, columns), "!: beyond its 95% interval; a week's jobs are one sample")
     if document.schedules:
         waits: dict[TextColumn, Callable[[ScheduleRow], Cell | str]] = {
             TextColumn("log", left=True): lambda row: Cell(row.log, "strong"),
@@ -261,22 +261,28 @@ def _share(value: float | None) -> str:
     return "" if value is None else percent(value, 1)
 
 
-def _held(some: "list[HeldRange]") -> str:
-    """Return the shares of the 50% and of the 90% range, of several classes the least and the greatest."""
+def ranges_cell(some: "list[HeldRange]") -> str:
+    """Return the shares of the 50% and of the 90% range, of several classes the least and the greatest.
+
+    ``!`` marks what is beyond chance.
+    """
     ends = [
-        dict.fromkeys(f"{100 * value:.0f}" for value in (min(shares), max(shares)))
-        for shares in ([held.held50 for held in some], [held.held90 for held in some])
+        dict.fromkeys(f"{100 * value:.0f}{mark}" for value, mark in (min(shares), max(shares)))
+        for shares in (
+            [(held.held50, "!" * held.beyond_chance[0]) for held in some],
+            [(held.held90, "!" * held.beyond_chance[1]) for held in some],
+        )
         if shares
     ]
     return "/".join("-".join(of_range) for of_range in ends)
 
 
 def _class(name: str) -> "Callable[[BenchmarkRow], Cell | str]":
-    return lambda row: _held([held for held in row.ranges if held.name == name])
+    return lambda row: ranges_cell([held for held in row.ranges if held.name == name])
 
 
 def _months(row: "BenchmarkRow") -> str:
-    return _held([held for held in row.ranges if held.kind == "month"])
+    return ranges_cell([held for held in row.ranges if held.kind == "month"])
 
 
 _NAMES: "dict[TextColumn, Callable[[BenchmarkRow], Cell | str]]" = {

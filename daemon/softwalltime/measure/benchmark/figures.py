@@ -54,6 +54,17 @@ class HeldRange:
     """Share of the runtimes in the middle 50% range; half a second is rounding."""
     held90: float
     """Share of the runtimes in the middle 90% range."""
+    interval50: tuple[float, float]
+    """95% interval of the first share; the jobs submitted in a week are one sample."""
+    interval90: tuple[float, float]
+    """95% interval of the second one."""
+
+    @property
+    def beyond_chance(self) -> tuple[bool, bool]:
+        """Whether the shares differ from 50% and from 90% by more than their intervals."""
+        promised = ((0.5, self.interval50), (0.9, self.interval90))
+        first, second = (not low <= share <= high for share, (low, high) in promised)
+        return first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +245,9 @@ def _held(
     quantiles, runtime = answers.quantiles[chosen], _runtimes(workload, answers)[chosen]
     low50, high50, low90, high90 = quantiles[:, _RANGES].T
     held50, held90 = (
-        float(((low - _ROUNDING_S <= runtime) & (runtime <= high + _ROUNDING_S)).mean())
+        ((low - _ROUNDING_S <= runtime) & (runtime <= high + _ROUNDING_S)).astype(np.float64)
         for low, high in ((low50, high50), (low90, high90))
     )
-    yield HeldRange(kind, name, int(chosen.sum()), held50, held90)
+    submitted = workload.submitted[answers.jobs[chosen]]
+    intervals = weekly_interval(held50, submitted), weekly_interval(held90, submitted)
+    yield HeldRange(kind, name, int(chosen.sum()), float(held50.mean()), float(held90.mean()), *intervals)
