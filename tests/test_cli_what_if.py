@@ -218,6 +218,14 @@ def test_vnodes_are_one_pool_after_the_changes_and_before_or_neither(compare: Co
     assert starts(compare(snapshot, "--set", "server backfill_depth = 0")) == {"3": (0, 0)}
 
 
+def test_a_queue_gets_a_backfill_depth_of_its_own(compare: Compare) -> None:
+    first = running(1, 3, HOUR, elapsed=0, exec_vnode="(n1:ncpus=3)")
+    snapshot = nodes(1, first, waiting(3, 3, HOUR), in_queue("fast", waiting(4, 4, HOUR)), waiting(5, 1, 3 * HOUR))
+    # Job 5 delays job 4, unless that is a top job too.
+    document = compare(snapshot, "--set", "queue fast backfill_depth = 1")
+    assert starts(document) == {"3": (1, 1), "4": (3, 2), "5": (0, 3)}
+
+
 def test_the_text_says_who_gains_and_which_jobs_move(
     compare: Compare, tmp_path: Path, accounting: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -91,6 +91,22 @@ def test_the_scheduler_as_it_is(settings: dict[str, object], policy: SchedulerPo
 
 
 @pytest.mark.parametrize(
+    ("depth", "depths", "name"),
+    [
+        (2, (("fast", 0),), "order of arrival, strict, backfill_depth 2, 0 of fast"),
+        # Nothing is planned ahead.
+        (0, (), "order of arrival, strict, backfill_depth 0"),
+    ],
+)
+def test_queues_with_a_backfill_depth_of_their_own(depth: int, depths: tuple[tuple[str, int], ...], name: str) -> None:
+    found = site(backfill_depth=depth)
+    queues = tuple(replace(queue, backfill_depth=0 if queue.name == "fast" else None) for queue in found.queues)
+    read = site_scheduler(replace(found, queues=queues))
+    assert (read.policy.queue_depths, read.name) == (depths, name)
+    assert not [remark for remark in read.remarks if "backfill_depth" in remark]
+
+
+@pytest.mark.parametrize(
     ("settings", "said"),
     [
         ({"formula": "predicted / ncpus"}, "uses predictions"),

@@ -218,4 +218,5 @@ def _name(policy: SchedulerPolicy) -> str:
         order = f"queue by queue, {order}"
     if not policy.strict_ordering:
         return f"{order}, not strict"
-    return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth or 1}"
+    own = "".join(f", {depth} of {queue}" for queue, depth in policy.queue_depths)
+    return f"{order}, strict, backfill_depth {0 if policy.backfill == 'none' else policy.depth or 1}{own}"
