@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from softwalltime.core.jobs import CompletedJob
@@ -210,7 +210,7 @@ class Node:
         if self.parent is None:
             return 1.0
         whole = sum(child.shares for child in self.parent.children)
-        return self.parent.percentage * self.shares / whole if whole else 0.0
+        return self.parent.percentage * (self.shares / whole) if whole else 0.0
 
     def path(self) -> "list[Node]":
         return [] if self.parent is None else [*self.parent.path(), self]
@@ -232,6 +232,7 @@ class Node:
     st.lists(st.integers(0, 7), max_size=12),
     st.integers(0, 2),
 )
+@example([2, 0, 2], [(0, 3), (2, 1), (0, 3), (2, 1)], [], 1)  # equal shares, if divided as PBS does
 def test_the_order_is_that_of_a_plain_tree(
     groups: list[int], users: list[tuple[int, int]], requests: list[int], unknown_shares: int
 ) -> None:
