@@ -74,6 +74,21 @@ def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int]
     assert_equal(found, expected)
 
 
+def test_a_late_top_job_takes_one_reservation() -> None:
+    """Where the guard sets in, jobs are in other classes; under fair share they are sorted anew then."""
+    sizes, runtimes = (1, 1, 6, 1, 1, 1, 1, 1, 5, 4, 3), (1, 1, 8, *[1] * 8)
+    records = [
+        job("a", submitted=0, walltime=3, runtime=runtime, ncpus=ncpus)
+        for ncpus, runtime in zip(sizes, runtimes, strict=True)
+    ]
+    policy = SchedulerPolicy(
+        order="fairshare", backfill="pbs", waiting="factor:0.4", guard=0, depth=2, classes_by_value=True,
+        kill_at_walltime=False, minimum=1,
+    )  # fmt: skip
+    # At 8 the last job fits beside the one of 5 processors, and only the one of 4 is planned.
+    assert simulate(jobs_of(records), 8, policy).start.tolist() == [0, 0, 0, 1, 1, 2, 2, 3, 8, 9, 8]
+
+
 @given(workload=backlogs(), policy=policies("conservative"))
 @settings(deadline=None, max_examples=300)
 def test_conservative_backfilling_is_the_plain_one(workload: tuple[Jobs, int], policy: SchedulerPolicy) -> None:
