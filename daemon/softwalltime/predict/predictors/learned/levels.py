@@ -34,8 +34,8 @@ FIRST = 0.005
 """Step of the first job; it decreases with the number of jobs."""
 HALF_STEP_JOBS = 50
 """Number of jobs after which the step is halved."""
-MIN_SHARE_STEP = 0.0003
-"""Minimum step per job of levels that are learnt by share."""
+MIN_SHARE_STEP, MIN_RUNNING_STEP = 0.0003, 0.001
+"""Minimum steps per job of levels that are learnt by share: at submission, and of running jobs, which are fewer."""
 MIN_LOSS_STEP = 0.000075
 """Minimum step per job of levels that are learnt by loss, for a distribution of the usual width."""
 WIDTH_LEVELS = 0.02
@@ -78,11 +78,14 @@ LATE_SHARES = (0.5, 0.75)
 class LevelShift:
     """What one class of jobs adds to the level of each knot; for knots learnt by loss, also the usual width there."""
 
-    __slots__ = ("_first", "_jobs", "_usual", "added", "learnt")
+    __slots__ = ("_first", "_jobs", "_least", "_usual", "added", "learnt")
 
-    def __init__(self, by_share: float = FIRST, by_loss: float = FIRST) -> None:
-        """Begin with no correction; the steps of the first job, of levels that are learnt by share and by loss."""
-        self._first = by_share, by_loss
+    def __init__(self, by_share: float = FIRST, by_loss: float = FIRST, least: float = MIN_SHARE_STEP) -> None:
+        """Begin with no correction; the steps of the first job, of levels that are learnt by share and by loss.
+
+        :param least: minimum step per job of the former.
+        """
+        self._first, self._least = (by_share, by_loss), least
         self._jobs = 0
         self._usual = [0.0] * len(_BY_LOSS)
         self.added = [0.0] * len(KNOTS)
@@ -100,7 +103,7 @@ class LevelShift:
         by_share, by_loss = (first / (1 + self._jobs / HALF_STEP_JOBS) for first in self._first)
         self._jobs += jobs
         self.learnt += 1
-        added, step = self.added, by_share + MIN_SHARE_STEP * jobs
+        added, step = self.added, by_share + self._least * jobs
         for knot, direction in shares:
             added[knot] += step * direction
         step = weight * (by_loss + MIN_LOSS_STEP * jobs)
@@ -174,7 +177,7 @@ class Situations:
         users = [*(LevelShift(FIRST_OF_FEW, FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS), LevelShift(*FIRST_OF_MANY)]
         walltimes = [LevelShift(*FIRST_OF_WALLTIME) for _ in range(len(WALLTIMES_S) + 1)]
         self._submitted = [[Levels(user, walltime) for walltime in walltimes] for user in users]
-        self._after = [Levels(LevelShift()) for _ in range(len(RUNS_S) + 2)]
+        self._after = [Levels(LevelShift(least=MIN_RUNNING_STEP)) for _ in range(len(RUNS_S) + 2)]
 
     def submitted(self, user_jobs: int, walltime: float) -> Levels:
         """Return the levels of a submission, by the number of the user's jobs that have ended and its walltime."""
