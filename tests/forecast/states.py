@@ -7,8 +7,9 @@ from typing import Any
 
 from softwalltime.core.jobs import Submission
 from softwalltime.measure.forecast.snapshot import LiveJob, SchedulerSettings, ServerSnapshot, VnodeState, load_snapshot
-from softwalltime.measure.simulation.engine import Engine, machine_of
-from softwalltime.measure.simulation.placement import Placement, VnodeMachine
+from softwalltime.measure.simulation.engine import Engine
+from softwalltime.measure.simulation.machine import Machine, Processors
+from softwalltime.measure.simulation.placement import Placement, VnodeLayout, VnodeMachine, VnodeRequests
 from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.simulated_jobs import Integers, Jobs
 
@@ -50,20 +51,23 @@ def server(processors: int, *jobs: LiveJob, **settings: Any) -> ServerSnapshot:
     return ServerSnapshot(NOW, "srv", "23", jobs, vnodes, (), (), scheduler)
 
 
+class _NotingMachine(VnodeMachine):
+    """A machine that notes the vnodes of each job that has started."""
+
+    def __init__(self, inner: Machine, requests: VnodeRequests) -> None:
+        super().__init__(inner, requests)
+        self.noted: dict[int, Placement] = {}
+
+    def allocate(self, job: int) -> None:
+        super().allocate(job)
+        self.noted[job] = self.placed[job]
+
+
 def placed_schedule(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> tuple[Integers, dict[int, Placement]]:
     """Simulate jobs on the policy's vnodes; return when each starts, and what it takes of which."""
-    machine = machine_of(jobs, processors, policy)
-    if not isinstance(machine, VnodeMachine):
-        raise TypeError("the machine has no vnodes")
-    placed: dict[int, Placement] = {}
-    allocate = machine.allocate
-
-    def noted(number: int) -> None:
-        allocate(number)
-        placed[number] = machine.placed[number]
-
-    machine.allocate = noted  # type: ignore[method-assign,assignment]  # to know the vnodes of each job
-    return Engine(jobs, machine, policy).run().start, placed
+    requests = VnodeRequests(VnodeLayout(policy.vnodes), jobs)
+    machine = _NotingMachine(Processors(processors, jobs.processors), requests)
+    return Engine(jobs, machine, policy).run().start, machine.noted
 
 
 def snapshot_at(

@@ -1,5 +1,7 @@
 """Forecasts on several vnodes: which of them running jobs hold, and where waiting ones have room."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from softwalltime.measure.simulation.policies import SchedulerPolicy
 from softwalltime.measure.simulation.resources import Vnodes
 from softwalltime.measure.simulation.simulated_jobs import jobs_of
 from tests.forecast.states import NOW, placed_schedule, running, server, snapshot_at, waiting
-from tests.samples import job
+from tests.samples import ROOT, job
 
 GB = 1 << 30
 
@@ -154,6 +156,25 @@ def test_without_leave_for_compiled_code_the_vnodes_are_one_pool(monkeypatch: py
     queue = model_of(cluster(*THREE_OF_EACH, on(waiting(3, 2, 600), "1:ncpus=2")))
     assert queue.remarks == ("2 vnodes are one pool, which has room for more jobs: it is forbidden",)
     assert starts(queue) == {"3": 0}
+
+
+def test_a_process_that_may_not_execute_compiled_code_forecasts() -> None:
+    """As the daemon with the unit of the package: MemoryDenyWriteExecute=yes."""
+    program = """
+import ctypes, sys
+print(ctypes.CDLL(None).prctl(65, 1, 0, 0, 0), flush=True)
+from softwalltime.measure.forecast.queue_model import model_of, planned_starts
+from tests.forecast.states import recorded
+queue = model_of(recorded())
+queue.model.run(queue.model.jobs.walltime)
+print(queue.remarks, planned_starts(recorded(), {}, {"4.pbs1"}))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    if done.stdout.startswith("-1"):
+        pytest.skip("the kernel has no PR_SET_MDWE")
+    assert done.returncode == 0, done.stderr
+    assert "2 vnodes are one pool, which has room for more jobs: no memory for compiled code" in done.stdout
+    assert "{'4.pbs1': " in done.stdout
 
 
 def test_amounts_that_no_server_has_are_limited() -> None:

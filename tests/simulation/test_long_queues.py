@@ -75,7 +75,7 @@ def test_the_cycle_of_pbs_is_the_plain_one(long: int, workload: tuple[Jobs, int]
 
 
 def test_a_late_top_job_takes_one_reservation() -> None:
-    """Where the guard sets in, jobs are in other classes; under fair share they are sorted anew then."""
+    """When the guard sets in, the classes of jobs change; under fair share the jobs are then sorted again."""
     sizes, runtimes = (1, 1, 6, 1, 1, 1, 1, 1, 5, 4, 3), (1, 1, 8, *[1] * 8)
     records = [
         job("a", submitted=0, walltime=3, runtime=runtime, ncpus=ncpus)

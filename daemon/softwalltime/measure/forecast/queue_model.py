@@ -12,6 +12,7 @@ from softwalltime.measure.forecast.server_vnodes import ServerVnodes
 from softwalltime.measure.forecast.site_scheduler import (
     considered_resources,
     knows_usage,
+    plans_ahead,
     queue_depths,
     queues_in_turn,
     scheduler_policy,
@@ -24,7 +25,6 @@ from softwalltime.measure.forecast.snapshot import (
     QUEUED,
     SUSPENDED,
     LiveJob,
-    SchedulerSettings,
     ServerSnapshot,
 )
 from softwalltime.measure.replay.job_columns import JobColumns
@@ -56,8 +56,8 @@ class QueueModel:
     seconds.  The others wait, in the scheduler's order; those with a later ``submitted`` are delayed until then.
     ``shares`` is what each job takes of the pools in ``pooling``, which is ``None`` where there are only processors.
     ``ordering`` are the values that the scheduler's formula knows as ``predicted``; empty if it has none.
-    ``vnodes`` are those of which a job takes parts, empty where there is one, or they are ``one_pool``; ``placed``:
-    what running jobs hold of them.
+    ``vnodes`` are the vnodes on which jobs are placed, empty if there is only one or all are ``one_pool``; ``placed``
+    is what running jobs hold of them.
     """
 
     jobs: Jobs
@@ -90,7 +90,7 @@ class QueueModel:
         return FEWER_RUNS // 3 if expensive else FEWER_RUNS
 
     def as_one_pool(self) -> "QueueModel":
-        """Return the model in which it does not count which of several vnodes is free."""
+        """Return the model with all vnodes as one pool."""
         return replace(self, vnodes=(), one_pool=True)
 
     def quick(self, jobs: int = 0) -> "QueueModel":
@@ -187,21 +187,21 @@ def model_of(snapshot: ServerSnapshot, probes: Sequence[LiveJob] = (), running: 
     used = sum(pooling.held(job) for job in occupied)
     remarks = unsupported(snapshot, pooling)
     vnodes = ServerVnodes(snapshot.vnodes, considered_resources(snapshot.scheduler))
+    several = len(vnodes.kinds) > 1
+    if pooled := _one_pool(snapshot, len(probes)) if several else "":
+        remarks.append(f"{len(vnodes.kinds):,} vnodes are one pool, which has room for more jobs: {pooled}")
+    one_by_one = several and not pooled
     if used > size:
         remarks.append(f"running jobs hold {used:,} processors, vnodes that are up have {size:,}: {used:,} are assumed")
         size = used
     waiting = [job for job in (*snapshot.jobs, *probes) if not job.occupies]
-    reasons = [_why_not(job, size, snapshot, pooling, vnodes) for job in waiting]
+    reasons = [_why_not(job, size, snapshot, pooling, vnodes if one_by_one else None) for job in waiting]
     impossible = tuple(Impossible(job, reason) for job, reason in zip(waiting, reasons, strict=True) if reason)
     formula = usable_formula(snapshot.scheduler, with_usage=knows_usage(snapshot.scheduler))
     waiting = [job for job, reason in zip(waiting, reasons, strict=True) if not reason]
     waiting.sort(key=_place(snapshot))
     live = (*occupied, *waiting)
     now = snapshot.taken
-    several = len(vnodes.kinds) > 1
-    if pooled := _one_pool(live, snapshot.scheduler) if several else "":
-        remarks.append(f"{len(vnodes.kinds):,} vnodes are one pool, which has room for more jobs: {pooled}")
-    one_by_one = several and not pooled
     policy = _policy(snapshot, formula, waiting, running, pooled=pooling.needed or one_by_one)
     if policy.order != "fcfs":
         policy = replace(policy, queues=queues_in_turn(snapshot))
@@ -238,17 +238,23 @@ def limit(submission: Submission) -> int:
     return submission.walltime or submission.max_walltime or UNLIMITED_WALLTIME_S
 
 
-def _one_pool(live: Sequence[LiveJob], scheduler: SchedulerSettings) -> str:
-    """Why it does not count which of several vnodes is free, a few words; empty where it does."""
-    if scheduler_policy(scheduler, "").backfill != "pbs":
+def _one_pool(snapshot: ServerSnapshot, probes: int) -> str:
+    """Why the model has several vnodes as one pool, a few words; empty where it has each.
+
+    :param probes: number of jobs besides those of the snapshot.
+    """
+    if not plans_ahead(snapshot.scheduler):
         return "backfill_depth is 0"
-    if len(live) >= MAX_JOBS_ONCE:
-        return f"there are {len(live):,} jobs"
+    if (count := len(snapshot.jobs) + probes) >= MAX_JOBS_ONCE:
+        return f"there are {count:,} jobs"
     return why_not_executable()
 
 
-def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling, vnodes: ServerVnodes) -> str:
-    """Why there is no forecast for a waiting job, one sentence; empty if there is one."""
+def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling, vnodes: ServerVnodes | None) -> str:
+    """Why there is no forecast for a waiting job, one sentence; empty if there is one.
+
+    :param vnodes: where the model has each; the search for room on them is compiled code, which may be forbidden.
+    """
     if job.state == SUSPENDED:
         return "it is suspended: when it resumes is not predicted"
     if job.depends and job.holds:
@@ -270,8 +276,10 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
         return f"queue {queue.name} is stopped"
     if not snapshot.scheduler.scheduling:
         return "the server's scheduling is off"
-    never = pooling.why_never(job.submission, pooling.shares(job.submission, needed))
-    return never or ("" if vnodes.have_room(job.submission) else "the vnodes that are up are too small for its chunks")
+    if never := pooling.why_never(job.submission, pooling.shares(job.submission, needed)):
+        return never
+    has_room = vnodes is None or vnodes.have_room(job.submission)
+    return "" if has_room else "the vnodes that are up are too small for its chunks"
 
 
 def _place(snapshot: ServerSnapshot) -> Callable[[LiveJob], tuple[int, int]]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -29,18 +30,18 @@ def vnodes_of(vnodes: Iterable[VnodeState]) -> tuple[Vnodes, ...]:
 
 
 def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[Vnodes, ...]:
-    """Return the kinds of hosts (:func:`hosts`)."""
+    """Return the kinds of :func:`hosts`, each with the number of its hosts."""
     kinds = Counter(hosts(vnodes, considered)[0])
     return tuple(replace(kind, count=count) for kind, count in kinds.items())
 
 
 def hosts(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[list[Vnodes], dict[str, int]]:
-    """Return these vnodes, with those that jobs share on one host as one: PBS breaks a chunk across them.
+    """Return these vnodes; those of one host that jobs share are one, because PBS breaks a chunk across them.
 
-    Those without processors are left out.
+    Vnodes without processors are left out.
 
     :param considered: resources that the scheduler considers, of memory and GPUs (``mem``, ``ngpus``).
-    :return: one of each, and which it is by the name of the vnode.
+    :return: the hosts, and the position of the host of each vnode by the name of the vnode.
     """
     mem, ngpus = "mem" in considered, "ngpus" in considered
     places: dict[tuple[str, str, str], int] = {}
@@ -62,7 +63,7 @@ def hosts(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[li
 
 
 def largest_vnode(vnodes: Iterable[VnodeState], queue: str) -> int:
-    """Return the most processors that a vnode has that is up and for jobs of this queue; 0 if there is none."""
+    """Return the processors of the largest vnode that is up and takes jobs of this queue; 0 if there is none."""
     up = [vnode for vnode in vnodes if is_up(vnode)]
     own = queue if any(vnode.queue == queue for vnode in up) else ""
     return max((kind.ncpus for kind in hosts(up, ())[0] if kind.queue == own), default=0)
@@ -92,13 +93,15 @@ def placed_on(exec_vnode: str) -> dict[str, tuple[int, int, int]]:
 
 
 class ServerVnodes:
-    """The vnodes of a server that are up, in its order: ``kinds``, one of each."""
+    """The vnodes of a server that are up; ``kinds`` has an entry for each, in the server's order."""
 
     def __init__(self, vnodes: Iterable[VnodeState], considered: Collection[str]) -> None:
         """:param considered: as in :func:`hosts`."""
         kinds, self._numbers = hosts(filter(is_up, vnodes), considered)
         self.kinds = tuple(kinds)
         self._layout = VnodeLayout(kinds)
+        # Thousands of jobs may have the same request.
+        self._has_room = cache(self._layout.has_room)
 
     def held(self, job: LiveJob) -> Placement | None:
         """Return what a running job holds of each vnode; ``None`` if its vnodes are unknown."""
@@ -116,4 +119,4 @@ class ServerVnodes:
 
     def have_room(self, submission: Submission) -> bool:
         """Whether a job could run if all these vnodes were free."""
-        return self._layout.has_room(*(getattr(submission, name) for name in REQUEST))
+        return self._has_room(*(getattr(submission, name) for name in REQUEST))

@@ -176,9 +176,14 @@ def queues_in_turn(snapshot: ServerSnapshot) -> tuple[str, ...]:
     return tuple(queue.name for queue in queues) if in_turn else ()
 
 
+def plans_ahead(scheduler: SchedulerSettings) -> bool:
+    """Whether the model has PBS's backfilling: not where jobs start strictly in order and ``backfill_depth`` is 0."""
+    return scheduler.backfill_depth != 0 or scheduler.strict_ordering is False
+
+
 def queue_depths(snapshot: ServerSnapshot) -> tuple[tuple[str, int], ...]:
-    """Return the backfill_depth of each queue that has one; none where the scheduler plans no job ahead."""
-    if scheduler_policy(snapshot.scheduler, "").backfill != "pbs":
+    """Return the ``backfill_depth`` of each queue that has its own; none if no job is planned ahead."""
+    if not plans_ahead(snapshot.scheduler):
         return ()
     return tuple((queue.name, queue.backfill_depth) for queue in snapshot.queues if queue.backfill_depth is not None)
 
@@ -196,13 +201,12 @@ def usable_shares(scheduler: SchedulerSettings) -> tuple[FairShareSettings | Non
 def scheduler_policy(scheduler: SchedulerSettings, formula: str) -> SchedulerPolicy:
     """Return the scheduler's planning as a policy with walltimes and a usable formula (empty: order of arrival)."""
     depth = 1 if scheduler.backfill_depth is None else scheduler.backfill_depth
-    strict = scheduler.strict_ordering is not False
     return SchedulerPolicy(
         order="formula" if formula else "fcfs",
         formula=formula,
-        backfill="none" if strict and not depth else "pbs",
+        backfill="pbs" if plans_ahead(scheduler) else "none",
         depth=depth if depth > 1 else None,
-        strict_ordering=strict,
+        strict_ordering=scheduler.strict_ordering is not False,
         classes_by_value="soft_walltime" in scheduler.resources,
     )
 

@@ -55,8 +55,8 @@ def probe(user: str, ncpus: int, walltime: int | None, **more: Any) -> Submissio
 def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob:
     """Return the job that a text describes, as if just submitted to this server.
 
-    A routing queue is resolved to its first destination that accepts the walltime.  Processors that no vnode has are
-    chunks of as many as the largest one has.
+    A routing queue is resolved to its first destination that accepts the walltime.  If no vnode has so many
+    processors, the job asks for chunks as large as the largest vnode.
 
     :raises UsageError: if the server has no such queue, or the queue does not take the walltime.
     """
@@ -77,8 +77,8 @@ def probe_job(text: str, probe: Submission, snapshot: ServerSnapshot) -> LiveJob
             raise UsageError(f"{text!r}: queue {name} does not take a job with this walltime")
         name = queue.name
     submission = replace(probe, submitted=snapshot.taken, walltime=walltime, queue=name)
-    ncpus, largest = probe.ncpus or 1, largest_vnode(snapshot.vnodes, name)
-    if 0 < largest < ncpus:
+    ncpus = probe.ncpus or 1
+    if ncpus > 1 and 0 < (largest := largest_vnode(snapshot.vnodes, name)) < ncpus:
         whole, rest = divmod(ncpus, largest)
         select = f"{whole}:ncpus={largest}" + (f"+1:ncpus={rest}" if rest else "")
         submission = replace(submission, select=select, nodect=whole + (rest > 0))

@@ -134,9 +134,10 @@ class PbsCycle:
 
 
 class TopJobDepths:
-    """How many top jobs a cycle may have: ``depths``, the first one that of queues without a ``backfill_depth``.
+    """How many top jobs a cycle may have.
 
-    ``hold_back``: whether a queue's is 0.
+    ``depths``: first of all queues without a ``backfill_depth`` together, then of each other queue.  ``hold_back``:
+    whether that of a queue is 0.
     """
 
     def __init__(self, jobs: Jobs, policy: SchedulerPolicy) -> None:
@@ -147,7 +148,7 @@ class TopJobDepths:
         self._places = [places.get(queue, 0) for queue in jobs.completed.values("queue")] if depths else []
 
     def place(self, job: int) -> int:
-        """Return which of the depths holds for a job."""
+        """Return the position of a job's depth."""
         return self._places[job] if self._places else 0
 
 
@@ -184,7 +185,7 @@ class _Cycle:
     ) -> None:
         self._system = system
         self._depths = depths
-        # How many more jobs may become top jobs, by the place of the depth.
+        # How many more jobs may become top jobs, for each depth.
         self._left = depths.depths.copy()
         self._held_back: set[int] = set()
         self._guard = guard
@@ -205,7 +206,7 @@ class _Cycle:
 
     @property
     def full(self) -> bool:
-        """Whether there are all top jobs that there may be."""
+        """Whether no more jobs may become top jobs."""
         return not any(self._left)
 
     def may_plan(self, job: int) -> bool:
@@ -229,7 +230,7 @@ class _Cycle:
         system, seconds = self._system, self._values[job]
         if not system.machine.fits(job) or not self._calendar.fits(job, self.now, seconds):
             self._overtaken = True
-            if self._depths.hold_back and (place := self._depths.place(job)) and not self._depths.depths[place]:
+            if self._depths.hold_back and not self._depths.depths[place := self._depths.place(job)]:
                 self._held_back.add(place)
             return False
         if not self._overtaken:

@@ -91,7 +91,7 @@ class VnodeLayout:
         return _request((Chunks(ncpus or 1, (1, 0, 0)),), self._every, self._none, scatter=False)
 
     def has_room(self, ncpus: int | None, nodect: int | None, select: str, place: str, queue: str) -> bool:
-        """Whether a job with these attributes fits the empty machine; also one whose chunks are not considered."""
+        """Whether a job with these attributes fits the empty machine; true if its chunks are too many to be placed."""
         request = self._chunks(ncpus, nodect, select, place, queue)
         return request is None or self.find(request, self.capacity) is not None
 
@@ -259,7 +259,7 @@ class VnodeCalendar(Calendar):
         while begin < len(self._changes):
             last, _ = self._changes[min(begin + _BLOCK, len(self._changes)) - 1]
             end = bisect_right(self._changes, max(first, last), key=itemgetter(0))
-            changes, past = VnodeChanges.of([self._change(*each) for each in self._changes[begin:end]]), 0
+            changes, past = VnodeChanges.of([self._resolved(*each) for each in self._changes[begin:end]]), 0
             while past >= 0:
                 past, placement = self._requests.first_after(number, free, changes, past, first)
                 if past >= 0 and self._fits_then(job, int(changes.times[past - 1]), seconds, placement, free):
@@ -303,14 +303,14 @@ class VnodeCalendar(Calendar):
         else:
             free = self._machine.free.copy()
             for each in takewhile(lambda each: each[0] <= start, self._changes):
-                _, change = self._change(*each)
+                _, change = self._resolved(*each)
                 free[:, change.vnodes] += change.amounts
             left = _left(free, self._between(start, end))
             placement = self._requests.find(self._requests.number[job], left) or NOWHERE
         insort(self._planned, (start, free), key=itemgetter(0))
         return placement
 
-    def _change(self, time: int, of: Placement | int) -> tuple[int, Placement]:
+    def _resolved(self, time: int, of: Placement | int) -> tuple[int, Placement]:
         return time, self._machine.placed[of] if isinstance(of, int) else of
 
     def _insert(self, time: int, placement: Placement) -> None:
