@@ -39,7 +39,7 @@ MADE_ONCE = {"packages", "debian", "bootable"}
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """A process more than there are cores, as tests that wait for a process or a timeout leave one idle."""
+    """Return one more than there are cores: tests that wait for a process or a timeout leave a core idle."""
     return len(os.sched_getaffinity(0)) + 1
 
 

@@ -200,7 +200,7 @@ MANY = "percentile:p=" + "|".join(map(str, range(1, 100))) + ",keys=user|project
 
 @pytest.fixture(scope="module")
 def whole(sources: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The results of a sweep over all of MANY that nothing interrupts."""
+    """The results of a sweep of MANY without an interruption."""
     path = tmp_path_factory.mktemp("whole") / "whole.csv"
     assert run(["sweep", *sources, "--predictors", MANY, "--processes", "2", "-o", str(path)]) == 0
     return path

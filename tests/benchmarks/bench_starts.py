@@ -128,7 +128,7 @@ def server(waiting: int, running: int, settings: SchedulerSettings, reserved: bo
 
 
 def on_vnodes(snapshot: ServerSnapshot, ncpus: int = 32) -> ServerSnapshot:
-    """The server with vnodes of so many processors, which running jobs hold from the first one on."""
+    """The server with its jobs on vnodes of this size; running jobs fill the first vnodes first."""
     free: list[int] = []
     jobs = []
     for job in snapshot.jobs:

@@ -45,7 +45,7 @@ EXPENSIVE_RUN_JOBS = 1000
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
 MAX_JOBS_ONCE = 3000
-"""Number of jobs from which several reservations, or single vnodes, are too expensive for a single run."""
+"""Number of jobs from which a single run is too expensive with several reservations, or with each vnode."""
 
 
 @dataclass(frozen=True, slots=True)

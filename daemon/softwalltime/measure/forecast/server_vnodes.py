@@ -70,7 +70,7 @@ def largest_vnode(vnodes: Iterable[VnodeState], queue: str) -> int:
 
 
 MAX_AMOUNT = 1 << 50
-"""Maximum amount of a resource that a job holds of a vnode: sums of larger ones could exceed 64 bits."""
+"""Maximum amount of a resource that a job holds on a vnode: sums of larger ones could exceed 64 bits."""
 
 
 def placed_on(exec_vnode: str) -> dict[str, tuple[int, int, int]]:

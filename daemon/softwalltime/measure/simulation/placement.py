@@ -154,7 +154,7 @@ class VnodeRequests:
         return past, Placement(*placement)
 
     def may_fit(self, jobs: Integers, free: Integers) -> NDArray[np.bool_]:
-        """Return for which of these jobs some vnode has free what the largest chunk needs of each resource.
+        """Return which of these jobs may fit: some vnode has enough of each resource for their largest chunk.
 
         All jobs are tested in one step: users may send any number of different requests that fit no vnode.
         """
