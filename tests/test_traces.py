@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import threading
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from softwalltime.core.errors import SoftwalltimeError
 from tests import traces
 from tests.samples import trace as recorded
-from tests.traces import SOURCES, Trace, fetch, main, swf_of_mira
+from tests.traces import SOURCES, Trace, fetch, main, swf_of_lumos
 
 TEXT = b"; Version: 2.2\n1 0 10 100 1 -1 -1 1 200 -1 1 1 1 -1 1 -1 -1 -1\n"
 MIRA = b""",job,user,project,node_num,submit_time,wait_time,run_time,wall_time
@@ -96,16 +97,17 @@ def test_another_version_of_a_trace_is_not_overwritten(server: str, tmp_path: Pa
 
 
 def test_a_table_of_jobs_is_converted(server: str, tmp_path: Path) -> None:
-    text = swf_of_mira(MIRA)
+    convert = partial(swf_of_lumos, machine="Mira", nodes=49_152)
+    text = convert(MIRA)
     assert text.splitlines()[-2:] == [
         b"1 0 4 30 1024 -1 -1 1024 90 -1 1 1 1 -1 1 -1 -1 -1",
         b"2 0 5 20 512 -1 -1 512 60 -1 1 2 1 -1 1 -1 -1 -1",
     ]
-    trace = Trace("Mira", f"{server}/mira.csv", hashlib.sha256(text).hexdigest(), "MIT", swf_of_mira)
+    trace = Trace("Mira", f"{server}/mira.csv", hashlib.sha256(text).hexdigest(), "MIT", convert)
     fetch(trace, tmp_path)
     assert gzip.decompress((tmp_path / "Mira.swf.gz").read_bytes()) == text
     with pytest.raises(SoftwalltimeError, match="not the table of this trace"):
-        fetch(Trace("Other", f"{server}/plain", "", "", swf_of_mira), tmp_path)
+        fetch(Trace("Other", f"{server}/plain", "", "", convert), tmp_path)
 
 
 def test_the_command_goes_on_after_a_trace_that_cannot_be_fetched(

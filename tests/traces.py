@@ -14,6 +14,7 @@ import urllib.request
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from urllib.error import URLError
@@ -37,8 +38,8 @@ def _folder() -> Path:
 TRACES = _folder()
 
 
-def swf_of_mira(table: bytes) -> bytes:
-    """Convert data_mira.csv of DIR-LAB/lumos to a trace: users and projects are numbered as they first appear."""
+def swf_of_lumos(table: bytes, machine: str, nodes: int) -> bytes:
+    """Convert a table of DIR-LAB/lumos to a trace: users and projects are numbered as they first appear."""
     rows = sorted(
         csv.DictReader(StringIO(table.decode())),
         key=lambda row: [float(row[name]) for name in ("submit_time", "wait_time", "run_time")],
@@ -46,8 +47,10 @@ def swf_of_mira(table: bytes) -> bytes:
     users: dict[str, int] = {}
     projects: dict[str, int] = {}
     start = int(float(rows[0]["submit_time"]))
-    machine = "; MaxNodes: 49152", "; MaxProcs: 49152"
-    lines = ["; Version: 2.2", "; Computer: Mira", f"; UnixStartTime: {start}", *machine]
+    lines = [
+        "; Version: 2.2", f"; Computer: {machine}", f"; UnixStartTime: {start}", f"; MaxNodes: {nodes}",
+        f"; MaxProcs: {nodes}",
+    ]  # fmt: skip
     for number, row in enumerate(rows, 1):
         submitted, waited, ran, nodes, walltime = (
             int(float(row[name])) for name in ("submit_time", "wait_time", "run_time", "node_num", "wall_time")
@@ -112,13 +115,20 @@ SOURCES = (
         "e4587af1ae104f023b49b7f6adcd1c5c1d3be42551848f71962dd2c1d49a78c0",
         f"{CITE} Joseph Emeras, SnT",
     ),
-    Trace(
-        "ALCF-Mira-2018",
-        "https://raw.githubusercontent.com/DIR-LAB/lumos/cbafac8df8890c3236728b68aed30a0ce0806c6b/"
-        "lumos-site/data/data_mira.csv",
-        "d3c1f174c67f0389c75ec9722bf75dde1c53d76c4c4e500675c4523d70df4c2f",
-        "MIT, Copyright (c) 2023 DIR-LAB",
-        swf_of_mira,
+    *(
+        Trace(
+            f"ALCF-{machine}-{year}",
+            "https://raw.githubusercontent.com/DIR-LAB/lumos/cbafac8df8890c3236728b68aed30a0ce0806c6b/"
+            f"lumos-site/data/data_{machine.lower()}.csv",
+            sha256,
+            "MIT, Copyright (c) 2023 DIR-LAB",
+            partial(swf_of_lumos, machine=machine, nodes=nodes),
+        )
+        for machine, year, nodes, sha256 in (
+            ("Mira", 2018, 49_152, "d3c1f174c67f0389c75ec9722bf75dde1c53d76c4c4e500675c4523d70df4c2f"),
+            ("Theta", 2023, 4392, "79aae3a84cdcd4104596bdc0435e6bc66b957fe80f5f3f9696e4a67efc902dc5"),
+            ("ThetaGPU", 2023, 24, "088edd0b0629b35f5a3df733e6308c3dc88f83d2c39ebf3f5f12cedeca89ad12"),
+        )
     ),
 )
 
