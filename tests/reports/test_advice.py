@@ -148,3 +148,10 @@ def test_a_wrong_argument_is_one_clear_line(
     error = capsys.readouterr().err
     assert error.count("\n") == 1
     assert message in error
+
+
+def test_a_log_in_place_of_the_user_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["advise", str(RECORDED_LOG)]) == 2
+    assert capsys.readouterr().err.startswith(
+        f"softwalltime: {RECORDED_LOG} is not a user: give a log as --log {RECORDED_LOG}, and name a USER"
+    )

@@ -69,6 +69,8 @@ def advise(options: AdviseOptions) -> Result["AdviseDocument"]:
     user, seeds = options.user, options.seeds
     if (user is None) == (options.merge is None):
         raise UsageError("name a USER, or write a file for all users with --mail-merge FILE")
+    if user is not None and "/" in user and not options.logs and Path(user).exists():
+        raise UsageError(f"{printable(user)} is not a user: give a log as --log {printable(user)}, and name a USER")
     require_folder(options.merge)
     sources, selection = options.logs or (STORE,), JobSelection(since=options.since, until=options.until)
     recorded = RecordedJobs(sources=sources, selection=selection, settings=options.settings)
