@@ -194,6 +194,11 @@ class Lab:
                 for name in self.json("pbsnodes", "-a", "-F", "json")["nodes"]:
                     self.qmgr(f"set node {name} in_multivnode_host = 0")
 
+    def reload_scheduler(self) -> None:
+        """Let pbs_sched read its files again."""
+        self.must("kill", "-HUP", (self.home / "sched_priv" / "sched.lock").read_text().strip())
+        time.sleep(1)
+
     @contextmanager
     def sched_config(self) -> Iterator[Callable[[str, str], None]]:
         """Replace a pattern in sched_config and let pbs_sched read it; undo this at the end."""
@@ -202,8 +207,7 @@ class Lab:
 
         def write(text: str) -> None:
             path.write_text(text)
-            self.must("kill", "-HUP", (self.home / "sched_priv" / "sched.lock").read_text().strip())
-            time.sleep(1)
+            self.reload_scheduler()
 
         def replace(pattern: str, by: str) -> None:
             after = re.sub(pattern, by, path.read_text(), flags=re.MULTILINE)
@@ -214,6 +218,20 @@ class Lab:
             yield replace
         finally:
             write(before)
+
+    @contextmanager
+    def dedicated_time(self, start: int, end: int) -> Iterator[None]:
+        """Let the machine be dedicated from ``start`` to ``end`` (epoch seconds, whole minutes) inside the context."""
+        path = self.home / "sched_priv" / "dedicated_time"
+        before = path.read_text()
+        period = (time.strftime("%m/%d/%Y %H:%M", time.localtime(each)) for each in (start, end))
+        path.write_text(f"{before}\n{' '.join(period)}\n")
+        self.reload_scheduler()
+        try:
+            yield
+        finally:
+            path.write_text(before)
+            self.reload_scheduler()
 
     @contextmanager
     def fair_share(self, groups: Mapping[str, str], used: Mapping[str, int]) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -98,6 +99,37 @@ def test_expected_starts_on_vnodes_are_those_that_pbs_promises(lab: Lab, depth: 
     assert {job: expected[job] for job in estimated} == pytest.approx(estimated, abs=5)
     pool = replace(queue.model, vnodes=())
     assert pool.run(queue.model.jobs.walltime).start.tolist() != pytest.approx(starts, abs=60)
+
+
+def test_expected_starts_around_a_dedicated_time_are_those_that_pbs_promises(
+    lab: Lab, depth: int, tmp_path: Path
+) -> None:
+    start = (int(time.time()) // 60 + 12) * 60
+    lab.qmgr("create queue dedicated_q queue_type=execution, enabled=true, started=true")
+    try:
+        with lab.virtual_processors(4), lab.dedicated_time(start, start + 600):
+            lab.wait(lab.qsub("-q", "workq", "-l", "select=1:ncpus=3,walltime=300", command=LONG), "R")
+            lab.qmgr("set server scheduling = False")
+            shapes = [(4, 200), (4, 900), (3, 1500), (1, 250), (1, 3000)]
+            jobs = [lab.qsub("-q", "workq", "-l", f"select=1:ncpus={ncpus},walltime={s}") for ncpus, s in shapes]
+            inside = lab.qsub("-q", "dedicated_q", "-l", "walltime=60")
+            lab.qmgr("set server scheduling = True")
+            until(lambda: sum("estimated" in lab.job(job) for job in jobs) == 4, 60, "estimated starts")
+            snapshot = taken(lab, tmp_path)
+            lab.delete_jobs()
+    finally:
+        lab.delete_jobs()
+        lab.qmgr("delete queue dedicated_q")
+    queue = model_of(snapshot)
+    assert queue.remarks == ()
+    assert {each.job.submission.job_id: each.reason for each in queue.impossible} == {
+        inside: "queue dedicated_q runs jobs in dedicated time only"
+    }
+    expected = dict(zip(queue.ids, queue.model.run(queue.model.jobs.walltime).start.tolist(), strict=True))
+    estimated = {job.submission.job_id: job.estimated_start for job in snapshot.jobs if job.estimated_start}
+    assert estimated.keys() >= {jobs[0], jobs[1], jobs[2], jobs[4]}
+    assert {job: expected[job] for job in estimated} == pytest.approx(estimated, abs=5)
+    assert expected[jobs[0]] < start < start + 600 <= expected[jobs[1]]
 
 
 def test_expected_starts_under_fair_share_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:

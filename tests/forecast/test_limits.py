@@ -10,6 +10,7 @@ from softwalltime.measure.forecast.pbs_state import SnapshotReader
 from softwalltime.measure.forecast.pooling import limits_of
 from softwalltime.measure.forecast.queue_model import ModelledQueue, model_of
 from softwalltime.measure.forecast.snapshot import (
+    DEDICATED,
     AdvanceReservation,
     LiveJob,
     QueueSettings,
@@ -122,6 +123,28 @@ def test_a_reservation_is_kept_free_by_walltimes() -> None:
         assert found["2"] == 0
     unconfirmed = replace(reserved.reservations[0], state="RESV_UNCONFIRMED")
     assert starts(model_of(replace(reserved, reservations=(unconfirmed,))))["1"] == 0
+
+
+def test_jobs_end_before_a_dedicated_time_or_start_after_it() -> None:
+    crossing = "Job would cross dedicated time boundary"
+    jobs = (
+        running(1, 4, 900, elapsed=100),
+        waiting(2, 4, 900), waiting(3, 4, 1500, lacks=crossing), waiting(4, 2, 100, lacks="Job would cross into prime"),
+    )  # fmt: skip
+    dedicated = waiting(5, 1, 60)
+    dedicated = replace(dedicated, submission=replace(dedicated.submission, queue="dedicated_q"))
+    snapshot = replace(
+        server(8, *jobs, dedicated), reservations=(AdvanceReservation(DEDICATED, NOW + 1000, NOW + 3000, 8),)
+    )
+    found = model_of(snapshot)
+    assert starts(found) == {"2": 0, "3": 3000}
+    assert [each.reason for each in found.impossible] == [
+        "PBS says: Job would cross into prime; when that ends is not predicted",
+        "queue dedicated_q runs jobs in dedicated time only",
+    ]
+    assert found.remarks == ()
+    # Where dedicated times cannot be read, only PBS knows when they end.
+    assert "3.srv" in [each.job.submission.job_id for each in model_of(replace(snapshot, reservations=())).impossible]
 
 
 def test_jobs_inside_a_reservation_use_its_processors() -> None:

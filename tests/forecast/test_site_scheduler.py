@@ -162,7 +162,7 @@ def test_what_the_machine_has_besides_processors_is_said() -> None:
     assert read.policy.vnodes == (Vnodes(1, 16, "", "default_shared"), Vnodes(1, 32, "fast", "force_exclhost", ngpus=4))
     assert read.remarks == (
         "32 of the processors are of vnodes that are down or offline: --processors gives another size",
-        "reservations are not simulated: 1",
+        "reservations and dedicated times are not simulated: 1",
     )
 
 

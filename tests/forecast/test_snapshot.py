@@ -1,6 +1,8 @@
 """The parts of a snapshot, read from the attributes of PBS's objects, and its file."""
 
 import json
+import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -8,13 +10,48 @@ import pytest
 from pydantic import TypeAdapter
 
 from softwalltime.core.errors import SourceError
-from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking
-from softwalltime.measure.forecast.snapshot import AdvanceReservation, SchedulerSettings, load_snapshot
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, dedicated_times, lacking
+from softwalltime.measure.forecast.snapshot import DEDICATED, AdvanceReservation, SchedulerSettings, load_snapshot
 from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from tests.forecast.states import DATA, NOW, recorded
 
 OBJECTS = json.loads((DATA / "attributes.json").read_text())
 """Attributes of a server's objects, as PBS's library gives them."""
+
+
+@pytest.fixture
+def winter_in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Local time is an hour before UTC, and two in summer."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("winter_in_berlin")
+def test_dedicated_times_are_read_as_pbs_reads_them() -> None:
+    text = """# FROM           TO
+04/15/1998 12:00 04/15/1998 15:30
+  11/20/2026 10:00 11/20/2026 12:00 # now
+12/24/26 08:30 12/24/2026 24:00
+07/01/2027 08:00 07/01/2027 09:00
+12/24/2026 08:30 12/24/26 24:00
+12/25/2026 08:30 12/25/2026 08:30
+12/25/2026 09:30 12/25/2026 08:30
+99999999999999999999/1/2026 08:00 99999999999999999999/1/2026 09:00
+12/26/2026 08:00
+soon
+"""
+    found = [(each.start - NOW, each.end - NOW) for each in dedicated_times(text, 64, NOW)]
+    # It is 11:23:48 in Berlin.
+    hour, day = 3600, 86400
+    christmas = 34 * day - (2 * hour + 53 * 60 + 48)
+    summer = 223 * day - (4 * hour + 23 * 60 + 48)
+    assert found == [
+        (-5028, 2172), (christmas, christmas + 15 * hour + 1800), (summer, summer + hour)
+    ]  # fmt: skip
+    assert {(each.name, each.ncpus, each.state) for each in dedicated_times(text, 64, NOW)} == {(DEDICATED, 64, "")}
 
 
 def test_jobs_are_read_with_what_they_asked_for_and_used() -> None:

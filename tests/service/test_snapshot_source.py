@@ -1,9 +1,11 @@
 """The state of a server through the agent, for forecasts."""
 
+import time
 from dataclasses import replace
 from pathlib import Path
 
 from softwalltime.measure.forecast.queue_model import model_of
+from softwalltime.measure.forecast.snapshot import DEDICATED
 from softwalltime.service.snapshot_source import SnapshotSource
 from tests.forecast.states import DATA
 from tests.live.emulated import SUBMITTED, EmulatedServer
@@ -43,9 +45,10 @@ def test_the_scheduler_has_settings_too(tmp_path: Path) -> None:
     source = SnapshotSource(connection, tmp_path / "sched_config")
     dedicated.write_text("# FROM TO\n04/15/1998 12:00 04/15/1998 15:30\n")
     found = source.take(NOW)
-    assert (found.scheduler.formula, found.jobs[0].priority, found.scheduler.unmodelled) == ("job_priority", 7, ())
-    dedicated.write_text("12/01/2026 08:00 12/01/2026 12:00\n")
-    assert source.take(NOW).scheduler.unmodelled == ("dedicated time",)
+    assert (found.scheduler.formula, found.jobs[0].priority, found.reservations) == ("job_priority", 7, ())
+    dedicated.write_text(time.strftime("%m/%d/%Y 08:00 %m/%d/%Y 12:00\n", time.localtime(NOW + 86400)))
+    (period,) = source.take(NOW).reservations
+    assert (period.name, period.end - period.start, period.ncpus) == (DEDICATED, 4 * 3600, 16)
     connection.close()
 
 

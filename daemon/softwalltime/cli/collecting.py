@@ -14,7 +14,7 @@ from softwalltime.accounting.writer import write_logs
 from softwalltime.cli.sources import problems
 from softwalltime.core.jobs import CompletedJob
 from softwalltime.core.written import replaced
-from softwalltime.measure.forecast.snapshot import SCHED_CONFIG_UNREAD, ServerSnapshot
+from softwalltime.measure.forecast.snapshot import DEDICATED, SCHED_CONFIG_UNREAD, ServerSnapshot
 from softwalltime.measure.simulation.shares import ENTITIES, ROOT, UNKNOWN, FairShareSettings, ShareGroup
 from softwalltime.reports.pseudonyms import Pseudonyms
 
@@ -62,7 +62,8 @@ def anonymous_snapshot(snapshot: ServerSnapshot, names: Pseudonyms) -> ServerSna
             for number, vnode in enumerate(snapshot.vnodes, 1)
         ),
         reservations=tuple(
-            replace(each, name=f"{each.name[:1]}{number}") for number, each in enumerate(snapshot.reservations, 1)
+            each if each.name == DEDICATED else replace(each, name=f"{each.name[:1]}{number}")
+            for number, each in enumerate(snapshot.reservations, 1)
         ),
         queues=tuple(
             replace(

@@ -1,7 +1,5 @@
 """The state of a server through PBS's client library, for forecasts: jobs, vnodes, queues, reservations, scheduler."""
 
-import re
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -9,7 +7,7 @@ from pathlib import Path
 
 from softwalltime.accounting.attributes import converted
 from softwalltime.accounting.conversions import duration, epoch
-from softwalltime.measure.forecast.pbs_state import SnapshotReader, lacking
+from softwalltime.measure.forecast.pbs_state import SnapshotReader, dedicated_times, lacking
 from softwalltime.measure.forecast.snapshot import DELAYED, HELD, LiveJob, ServerSnapshot
 from softwalltime.service.live.agent import START_RESOURCE
 from softwalltime.service.live.connection import PbsConnection
@@ -70,8 +68,6 @@ class SnapshotSource:
         # The formula is an attribute of the server or of its scheduler.
         attributes = schedulers.pop("default", {}) | attributes
         unmodelled = [f"scheduler {other} with its own queues and vnodes" for other in schedulers]
-        if _dedicated(self._text("dedicated_time"), now):
-            unmodelled.append("dedicated time")
         if (names := attributes_for(attributes)) != self._names:
             self._names, self._jobs = names, self._watcher(*names)
         jobs = [replace(job, rank=rank) for rank, job in enumerate(self._jobs.look(now)) if job is not None]
@@ -81,15 +77,17 @@ class SnapshotSource:
             )
         there = {job.submission.job_id for job in jobs}
         self.shown = {job_id: text for job_id, text in self.shown.items() if job_id in there}
+        vnodes = tuple(reader.vnode(*found) for found in read("vnodes").items())
         reservations = [reader.reservation(*found) for found in read("reservations").items()]
+        dedicated = dedicated_times(self._text("dedicated_time"), sum(vnode.ncpus for vnode in vnodes), now)
         return ServerSnapshot(
             taken=now,
             server=name,
             version=attributes.get("pbs_version", ""),
             jobs=tuple(jobs),
-            vnodes=tuple(reader.vnode(*found) for found in read("vnodes").items()),
+            vnodes=vnodes,
             queues=tuple(reader.queue(*found) for found in read("queues").items()),
-            reservations=tuple(reservation for reservation in reservations if reservation is not None),
+            reservations=(*(reservation for reservation in reservations if reservation is not None), *dedicated),
             scheduler=reader.scheduler(
                 attributes, self._text("sched_config"), self._text("resource_group"), unmodelled, self._bytes("usage")
             ),
@@ -113,15 +111,6 @@ class SnapshotSource:
         if (text := attributes.get(f"Resource_List.{START_RESOURCE}")) is not None:
             self.shown[job_id] = text
         return self._reader.job(job_id, attributes)
-
-
-def _dedicated(text: str, now: int) -> bool:
-    """Return whether a period in the file dedicated_time ends in the last year or later.
-
-    A period is a line such as ``04/15/1998 12:00 04/15/1998 15:30``.
-    """
-    years = re.findall(r"^\s*[\d/]+\s+\S+\s+\d+/\d+/(\d{4})", text, re.MULTILINE)
-    return any(int(year) >= time.gmtime(now).tm_year - 1 for year in years)
 
 
 def _is_job(job_id: str, state: Attributes) -> bool:

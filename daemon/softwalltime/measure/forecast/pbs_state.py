@@ -1,7 +1,9 @@
 """Convert the attributes of PBS's objects to the parts of a snapshot."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
@@ -13,6 +15,7 @@ from softwalltime.core.formatting import printable
 from softwalltime.core.sched_config import members, switches, values_of
 from softwalltime.core.validation import plain
 from softwalltime.measure.forecast.snapshot import (
+    DEDICATED,
     SCHED_CONFIG_UNREAD,
     AdvanceReservation,
     LiveJob,
@@ -191,6 +194,32 @@ class SnapshotReader:
             return None
         ncpus = self._get(values, "Resource_List.ncpus", whole, name) or 0
         return AdvanceReservation(name, start, end, ncpus, _reservation_state(values.get("reserve_state", "")))
+
+
+_PERIOD = re.compile(r"\s*(\d+)/(\d+)/(\d+)\s+(\d+):(\d+)\s+(\d+)/(\d+)/(\d+)\s+(\d+):(\d+)")
+
+
+def dedicated_times(text: str, ncpus: int, now: int) -> Iterator[AdvanceReservation]:
+    """Yield the periods in the text of dedicated_time that end after ``now``, in this host's local time.
+
+    PBS leaves out lines that are none, too.  A period is a line such as ``04/15/1998 12:00 04/15/1998 15:30``.
+
+    :param ncpus: processors of the server.
+    """
+    for line in text.splitlines():
+        if found := _PERIOD.match(line):
+            with suppress(ValueError, OverflowError):
+                month, day, year, hour, minute, *until = map(int, found.groups())
+                # pbs_sched takes two digits as a year of this century at the start only.
+                start = _local_seconds(month, day, year + 2000 if year < 90 else year, hour, minute)
+                end = _local_seconds(*until)
+                if start < end and end > now:
+                    yield AdvanceReservation(DEDICATED, start, end, ncpus)
+
+
+def _local_seconds(month: int, day: int, year: int, hour: int, minute: int) -> int:
+    # As in C, 24:00 is the next day.
+    return int(time.mktime((year, month, day, hour, minute, 0, 0, 0, -1)))
 
 
 _FAIR_SHARE = {

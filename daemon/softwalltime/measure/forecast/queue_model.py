@@ -10,6 +10,7 @@ from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
 from softwalltime.measure.forecast.server_vnodes import ServerVnodes
 from softwalltime.measure.forecast.site_scheduler import (
+    DEDICATED_PREFIX,
     considered_resources,
     knows_usage,
     plans_ahead,
@@ -21,6 +22,7 @@ from softwalltime.measure.forecast.site_scheduler import (
     usable_shares,
 )
 from softwalltime.measure.forecast.snapshot import (
+    DEDICATED,
     DELAYED,
     QUEUED,
     SUSPENDED,
@@ -44,6 +46,8 @@ EXPENSIVE_RUN_JOBS = 1000
 """Number of jobs from which a run with limits or a formula is expensive."""
 _HOLDERS = {"u": "its user", "o": "an operator", "s": "an administrator or PBS", "p": "PBS, for a wrong password"}
 """Who holds a job, by the letter of Hold_Types."""
+_CROSSES = "Job would cross dedicated time boundary"
+"""What the scheduler says of a job that would not end before a dedicated time."""
 MAX_JOBS_ONCE = 3000
 """Number of jobs from which a single run is too expensive with several reservations, or with each vnode."""
 
@@ -266,7 +270,8 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
         return "it is delayed, and until when cannot be read"
     if job.state not in (QUEUED, DELAYED):
         return f"its state is {job.state or 'unknown'}"
-    if job.lacks:
+    dedicated = any(reservation.name == DEDICATED for reservation in snapshot.reservations)
+    if job.lacks and not (dedicated and job.lacks.startswith(_CROSSES)):
         return f"PBS says: {job.lacks}; when that ends is not predicted"
     needed = pooling.held(job)
     if needed > size:
@@ -274,6 +279,8 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     queue = next((candidate for candidate in snapshot.queues if candidate.name == job.submission.queue), None)
     if queue is not None and not queue.started:
         return f"queue {queue.name} is stopped"
+    if job.submission.queue.startswith(DEDICATED_PREFIX):
+        return f"queue {job.submission.queue} runs jobs in dedicated time only"
     if not snapshot.scheduler.scheduling:
         return "the server's scheduling is off"
     if never := pooling.why_never(job.submission, pooling.shares(job.submission, needed)):

@@ -19,7 +19,9 @@ from softwalltime.measure.simulation.shares import FairShareSettings
 _ELIGIBLE_TIME = re.compile(r"\beligible_time\b")
 EXPRESS = 150
 """Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
-_PREFIXES = {"ded": "dedicated time", "p_": "prime time", "np_": "non-prime time"}
+DEDICATED_PREFIX = "ded"
+"""PBS's default prefix of the names of queues whose jobs run in dedicated time only."""
+_PREFIXES = {DEDICATED_PREFIX: "dedicated time", "p_": "prime time", "np_": "non-prime time"}
 """PBS's default prefixes of the names of queues that are open at some times only."""
 _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
 """Entries of ``resources`` in sched_config that are modelled or can be ignored safely."""
@@ -80,7 +82,8 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
         remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
     for queue in queues:
         for prefix, times in _PREFIXES.items():
-            if queue.name.startswith(prefix):
+            # Jobs of a queue for dedicated time have no forecast.
+            if queue.name.startswith(prefix) and (every_queue or prefix != DEDICATED_PREFIX):
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
     if pooling.unread_limits:
         remarks.append(f"these limits are not modelled: {', '.join(pooling.unread_limits)}")
@@ -101,7 +104,7 @@ def _machine(snapshot: ServerSnapshot) -> Iterator[str]:
     if down := sum(vnode.ncpus for vnode in vnodes if not is_up(vnode)):
         yield f"{down:,} of the processors are of vnodes that are down or offline: --processors gives another size"
     if snapshot.reservations:
-        yield f"reservations are not simulated: {len(snapshot.reservations):,}"
+        yield f"reservations and dedicated times are not simulated: {len(snapshot.reservations):,}"
 
 
 def considered_resources(scheduler: SchedulerSettings) -> Collection[str]:

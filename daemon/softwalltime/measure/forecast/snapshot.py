@@ -114,9 +114,16 @@ class QueueSettings:
     restricted: bool = False
 
 
+DEDICATED = "dedicated time"
+"""Name of a dedicated time among the reservations."""
+
+
 @dataclass(frozen=True, slots=True)
 class AdvanceReservation:
-    """An advance or standing reservation, and the processors that it takes from ``start`` to ``end``."""
+    """An advance or standing reservation, and the processors that it takes from ``start`` to ``end``.
+
+    A dedicated time takes all of them.
+    """
 
     name: str
     start: int
