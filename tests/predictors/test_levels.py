@@ -102,6 +102,17 @@ def test_a_job_of_a_burst_counts_in_ranges_and_not_in_losses() -> None:
     assert (np.interp(range_ends, KNOTS, levels.corrected_levels) < range_ends).all()
 
 
+@pytest.mark.parametrize(("weighted", "moved"), [(False, 1.0), (True, 0.1)])
+def test_a_job_of_a_burst_moves_a_weighted_correction_less(weighted: bool, moved: float) -> None:
+    shares, ends = np.full(SIZE, 1 / SIZE), [0.05, 0.25, 0.75]
+    alone, of_burst = (Levels(LevelShift(weighted=weighted)) for _ in range(2))
+    alone.learn(shares, -1.0, WALLTIME, 1, 1.0)
+    of_burst.learn(shares, -1.0, WALLTIME, 1, 0.1)
+    by_alone, by_burst = (np.interp(ends, KNOTS, each.corrected_levels) - ends for each in (alone, of_burst))
+    assert by_burst == pytest.approx(moved * by_alone)
+    assert by_alone.all()
+
+
 def test_one_job_of_years_does_not_stop_the_learning_of_the_others() -> None:
     """The usual width follows it by one step of at most a few times the width."""
     chance, shares = np.random.default_rng(3), np.full(SIZE, 1 / SIZE)

@@ -12,7 +12,8 @@ learnt separately, by a step for each job; between the knots, levels are interpo
 Distributions are too narrow for a user's first jobs; given how long a job runs, they are too wide.  One correction for
 all would mix both, so each situation learns its own (Mondrian categories: Vovk, Lindsay, Nouretdinov & Gammerman 2003).
 Few first jobs have each walltime, so a submission has the sum of a correction by the user's number of jobs and one by
-walltime, and both learn from it (groups that overlap: Gibbs, Cherian & Candès 2025).
+walltime, and both learn from it (groups that overlap: Gibbs, Cherian & Candès 2025).  Most jobs of users with few are
+of bursts, and the next burst is another one: there a job of a burst counts less (see :mod:`.bursts`).
 """
 
 import math
@@ -34,8 +35,9 @@ FIRST = 0.005
 """Step of the first job; it decreases with the number of jobs."""
 HALF_STEP_JOBS = 50
 """Number of jobs after which the step is halved."""
-MIN_SHARE_STEP, MIN_RUNNING_STEP = 0.0003, 0.001
-"""Minimum steps per job of levels that are learnt by share: at submission, and of running jobs, which are fewer."""
+MIN_SHARE_STEP, MIN_RARE_STEP = 0.0003, 0.001
+"""Minimum steps per job of levels that are learnt by share; the second of rarer jobs: running ones, and those of users
+with few."""
 MIN_LOSS_STEP = 0.000075
 """Minimum step per job of levels that are learnt by loss, for a distribution of the usual width."""
 WIDTH_LEVELS = 0.02
@@ -78,35 +80,42 @@ LATE_SHARES = (0.5, 0.75)
 class LevelShift:
     """What one class of jobs adds to the level of each knot; for knots learnt by loss, also the usual width there."""
 
-    __slots__ = ("_first", "_jobs", "_least", "_usual", "added", "learnt")
+    __slots__ = ("_first", "_jobs", "_least", "_usual", "_weighted", "added", "learnt")
 
-    def __init__(self, by_share: float = FIRST, by_loss: float = FIRST, least: float = MIN_SHARE_STEP) -> None:
+    def __init__(
+        self, by_share: float = FIRST, by_loss: float = FIRST, least: float = MIN_SHARE_STEP, *, weighted: bool = False
+    ) -> None:
         """Begin with no correction; the steps of the first job, of levels that are learnt by share and by loss.
 
         :param least: minimum step per job of the former.
+        :param weighted: whether a job of a burst counts less in shares too; in losses it does.
         """
-        self._first, self._least = (by_share, by_loss), least
-        self._jobs = 0
+        self._first, self._least, self._weighted = (by_share, by_loss), least, weighted
+        self._jobs = 0.0
         self._usual = [0.0] * len(_BY_LOSS)
         self.added = [0.0] * len(KNOTS)
         """Added to the level of each knot."""
         self.learnt = 0
         """Number of updates."""
 
-    def update(self, shares: Directions, losses: Directions, widths: list[float], jobs: int, weight: float) -> None:
+    def update(
+        self, shares: Directions, losses: Directions, widths: list[float], jobs: int, weight: float, part: float
+    ) -> None:
         """Move the levels by one step; see :meth:`.Levels.learn`.
 
         :param shares: each knot that is learnt by share, and its direction.
         :param losses: each knot that is learnt by loss, and its direction.
         :param widths: the width of the distribution at the latter, in seconds.
+        :param part: part of the step by loss that this correction makes.
         """
+        of_shares = weight if self._weighted else 1.0
         by_share, by_loss = (first / (1 + self._jobs / HALF_STEP_JOBS) for first in self._first)
-        self._jobs += jobs
+        self._jobs += of_shares * jobs
         self.learnt += 1
-        added, step = self.added, by_share + self._least * jobs
+        added, step = self.added, of_shares * (by_share + self._least * jobs)
         for knot, direction in shares:
             added[knot] += step * direction
-        step = weight * (by_loss + MIN_LOSS_STEP * jobs)
+        step = part * weight * (by_loss + MIN_LOSS_STEP * jobs)
         for place, ((knot, direction), width) in enumerate(zip(losses, widths, strict=True)):
             usual = self._usual[place] or width
             width = min(width, MAX_RELATIVE_WIDTH * usual)
@@ -138,7 +147,7 @@ class Levels:
         :param log_share: the logarithm of its runtime / walltime.
         :param walltime: in seconds.
         :param jobs: number of jobs for which this one stands.
-        :param weight: weight of its loss, from 0 to 1; shares of the jobs are not weighted.
+        :param weight: weight of its loss, from 0 to 1, and in shares of weighted corrections.
         """
         below, sums = shares.cumsum(), self._sums()
         levels = _bounded(sums)
@@ -160,7 +169,7 @@ class Levels:
         short, long = np.exp(logs_at(below, sides)) * walltime
         widths = (long - short).tolist()
         for correction in self._corrections:
-            correction.update(by_share, by_loss, widths, jobs, weight / len(self._corrections))
+            correction.update(by_share, by_loss, widths, jobs, weight, 1.0 / len(self._corrections))
 
     def _sums(self) -> list[float]:
         return [sum(parts) for parts in zip(_PROBABILITIES, *(each.added for each in self._corrections), strict=True)]
@@ -174,10 +183,11 @@ class Situations:
     __slots__ = ("_after", "_submitted")
 
     def __init__(self) -> None:
-        users = [*(LevelShift(FIRST_OF_FEW, FIRST_OF_FEW) for _ in FIRST_JOBS_LIMITS), LevelShift(*FIRST_OF_MANY)]
+        few = [LevelShift(FIRST_OF_FEW, FIRST_OF_FEW, MIN_RARE_STEP, weighted=True) for _ in FIRST_JOBS_LIMITS]
+        users = [*few, LevelShift(*FIRST_OF_MANY)]
         walltimes = [LevelShift(*FIRST_OF_WALLTIME) for _ in range(len(WALLTIMES_S) + 1)]
         self._submitted = [[Levels(user, walltime) for walltime in walltimes] for user in users]
-        self._after = [Levels(LevelShift(least=MIN_RUNNING_STEP)) for _ in range(len(RUNS_S) + 2)]
+        self._after = [Levels(LevelShift(least=MIN_RARE_STEP)) for _ in range(len(RUNS_S) + 2)]
 
     def submitted(self, user_jobs: int, walltime: float) -> Levels:
         """Return the levels of a submission, by the number of the user's jobs that have ended and its walltime."""
