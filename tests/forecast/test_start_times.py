@@ -11,7 +11,7 @@ from softwalltime.measure.forecast.calibration import Corrections
 from softwalltime.measure.forecast.expected import Learnt, expected_starts
 from softwalltime.measure.forecast.queue_model import QueueModel, limit, model_of
 from softwalltime.measure.forecast.runtimes import RuntimeDistribution, RuntimeModel
-from softwalltime.measure.forecast.snapshot import LiveJob, ServerSnapshot
+from softwalltime.measure.forecast.snapshot import DEDICATED, AdvanceReservation, LiveJob, ServerSnapshot
 from softwalltime.measure.forecast.start_times import forecast, waits_for
 from softwalltime.measure.forecast.what_if import probe_job, probe_of
 from softwalltime.measure.simulation.engine import simulate
@@ -115,6 +115,13 @@ def test_the_ranges_hold_the_middle_of_the_starts_and_depend_on_the_seed_alone()
     again, other = (forecast(model, spread, runs=400, seed=seed) for seed in (1, 2))
     assert np.array_equal(found.sampled, again.sampled)
     assert not np.array_equal(found.sampled, other.sampled)
+
+
+def test_a_job_that_waits_for_the_end_of_a_dedicated_time_says_so() -> None:
+    dedicated = AdvanceReservation(DEDICATED, NOW + 600, NOW + 4200, 8)
+    queue = model_of(replace(server(8, waiting(1, 4, 900)), reservations=(dedicated,)))
+    found = forecast(queue.model, exactly(60), runs=0)
+    assert waits_for(queue, found, 0) == "first in the queue; dedicated time ends at 11:33"
 
 
 def test_what_a_job_waits_for_is_one_sentence() -> None:

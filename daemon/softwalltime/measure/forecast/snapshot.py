@@ -131,6 +131,10 @@ class AdvanceReservation:
     ncpus: int
     state: str = ""
 
+    @property
+    def title(self) -> str:
+        return DEDICATED if self.name == DEDICATED else f"reservation {self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerSettings:

@@ -112,7 +112,7 @@ def waits_for(queue: ModelledQueue, starts: StartForecast, position: int) -> str
     moment = local_time(start, model.now)
     for reservation in [] if model.pooling is None else model.pooling.reservations:
         if reservation.end == start:
-            return f"{behind}; reservation {reservation.name} ends at {moment}"
+            return f"{behind}; {reservation.title} ends at {moment}"
     ended = [job for job in np.flatnonzero(starts.ends == start).tolist() if job != position]
     if not ended:
         return f"{behind}; starts when its walltime fits before the jobs ahead"
