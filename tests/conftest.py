@@ -3,7 +3,8 @@
 import gc
 import os
 import signal
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -85,3 +86,16 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "SYSTEM_FILE", Path("/nonexistent/softwalltime.toml"))
     for name in [name for name in os.environ if name.startswith("SOFTWALLTIME_") and "_TEST_" not in name]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Change the local time zone for this test."""
+
+    def change(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield change
+    monkeypatch.undo()
+    time.tzset()

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,9 +36,9 @@ def accounting(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_each_waiting_job_has_an_expected_start_ranges_and_a_reason(
-    queue: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    queue: str, zone: Callable[[str], None], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TZ", "UTC")
+    zone("UTC")
     assert run(["starts", "--snapshot", queue, "--runs", "20"]) == 0
     captured = capsys.readouterr()
     assert (

@@ -1,8 +1,7 @@
 """The parts of a snapshot, read from the attributes of PBS's objects, and its file."""
 
 import json
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,18 +18,8 @@ OBJECTS = json.loads((DATA / "attributes.json").read_text())
 """Attributes of a server's objects, as PBS's library gives them."""
 
 
-@pytest.fixture
-def winter_in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Local time is an hour before UTC, and two in summer."""
-    monkeypatch.setenv("TZ", "Europe/Berlin")
-    time.tzset()
-    yield
-    monkeypatch.undo()
-    time.tzset()
-
-
-@pytest.mark.usefixtures("winter_in_berlin")
-def test_dedicated_times_are_read_as_pbs_reads_them() -> None:
+def test_dedicated_times_are_read_as_pbs_reads_them(zone: Callable[[str], None]) -> None:
+    zone("Europe/Berlin")
     text = """# FROM           TO
 04/15/1998 12:00 04/15/1998 15:30
   11/20/2026 10:00 11/20/2026 12:00 # now
