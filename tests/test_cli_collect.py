@@ -20,7 +20,7 @@ from softwalltime.measure.simulation.shares import FairShareSettings, ShareGroup
 from softwalltime.reports.pseudonyms import Pseudonyms, read_key
 from tests.forecast.states import NOW, server
 
-LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"), ("max_run_soft", "[u:PBS_GENERIC=4]"))
+LIMITS = (("max_run", "[u:alice=5],[u:PBS_GENERIC=9]"), ("max_run_res.lic", "[u:PBS_GENERIC=4]"))
 SEEDS = ("--seeds", "31-32")
 
 
@@ -54,11 +54,11 @@ def test_the_verdict_is_about_the_scheduler_of_the_site(
     assert run(arguments) == 0
     text = capsys.readouterr().out
     assert "order of arrival, not strict" in text
-    assert "these limits are not modelled: max_run_soft" in text
+    assert "these limits are not modelled: max_run_res.lic" in text
     if command == "report":
         assert json.loads(text)["processors"] == 128
         page = (tmp_path / "report.html").read_text()
-        assert "Not simulated as it is: these limits are not modelled: max_run_soft" in page
+        assert "Not simulated as it is: these limits are not modelled: max_run_res.lic" in page
 
 
 def test_where_no_option_says_what_the_site_runs_the_verdict_says_what_is_assumed(snapshot: Path) -> None:

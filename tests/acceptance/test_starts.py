@@ -132,6 +132,30 @@ def test_expected_starts_around_a_dedicated_time_are_those_that_pbs_promises(
     assert expected[jobs[0]] < start < start + 600 <= expected[jobs[1]]
 
 
+def test_a_soft_limit_changes_no_start_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
+    lab.qmgr("set server max_run_soft = '[u:PBS_GENERIC=1]'")
+    try:
+        with lab.virtual_processors(4):
+            whole = ("-q", "workq", "-l", "select=1:ncpus=4,walltime=300")
+            lab.wait(lab.qsub("-q", "workq", "-l", "select=1:ncpus=3,walltime=600", command=LONG), "R")
+            lab.qmgr("set server scheduling = False")
+            jobs = [lab.qsub(*whole, user=user) for user in ("alice", "bob", "alice")]
+            backfilled = lab.qsub("-q", "workq", "-l", "select=1:ncpus=1,walltime=200", command=LONG)
+            lab.qmgr("set server scheduling = True")
+            until(lambda: all("estimated" in lab.job(job) for job in jobs), 60, "estimated starts")
+            lab.wait(backfilled, "R")
+            snapshot = taken(lab, tmp_path)
+            lab.delete_jobs()
+    finally:
+        lab.qmgr("unset server max_run_soft")
+    queue = model_of(snapshot)
+    assert queue.remarks == ()
+    expected = dict(zip(queue.ids, queue.model.run(queue.model.jobs.walltime).start.tolist(), strict=True))
+    estimated = {job.submission.job_id: job.estimated_start for job in snapshot.jobs if job.submission.job_id in jobs}
+    assert {job: expected[job] for job in jobs} == pytest.approx(estimated, abs=5)
+    assert expected[jobs[0]] < expected[jobs[1]] < expected[jobs[2]]
+
+
 def test_expected_starts_under_fair_share_are_those_that_pbs_promises(lab: Lab, depth: int, tmp_path: Path) -> None:
     groups = {"alice": "10 root 10", "bob": "11 root 10"}
     with lab.fair_share(groups, {"alice": 1_000_000, "bob": 1}), lab.virtual_processors(4):

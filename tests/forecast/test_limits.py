@@ -86,7 +86,13 @@ def test_a_job_above_its_limit_has_a_reason_in_place_of_a_forecast() -> None:
 def test_limits_that_cannot_be_modelled_are_named() -> None:
     snapshot = limited(server(16, *JOBS), "max_run_res.licenses", "[u:PBS_GENERIC=3]", "q")
     assert model_of(snapshot).remarks == ("these limits are not modelled: max_run_res.licenses of queue q",)
-    assert model_of(limited(server(16, *JOBS), "max_run_soft", GENERIC)).remarks[0].endswith("max_run_soft")
+
+
+def test_soft_limits_limit_no_job() -> None:
+    soft = limited(limited(server(16, *JOBS), "max_run_soft", GENERIC), "max_user_res_soft.ncpus", "1")
+    found = model_of(soft)
+    assert found.remarks == ()
+    assert starts(found) == starts(model_of(server(16, *JOBS)))
 
 
 def test_limits_of_recorded_queues_are_read_as_pbs_writes_them() -> None:

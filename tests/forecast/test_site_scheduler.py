@@ -112,7 +112,7 @@ def test_queues_with_a_backfill_depth_of_their_own(depth: int, depths: tuple[tup
         ({"formula": "predicted / ncpus"}, "uses predictions"),
         ({"formula": "licences * 2"}, "job_sort_formula is approximated by the order of arrival"),
         ({"round_robin": True}, "round_robin"),
-        ({"limits": (("max_run_soft", "[u:PBS_GENERIC=4]"),)}, "these limits are not modelled: max_run_soft"),
+        ({"limits": (("max_run_res.lic", "[u:PBS_GENERIC=4]"),)}, "these limits are not modelled: max_run_res.lic"),
         ({"unmodelled": ("job_sort_key = ncpus HIGH",)}, "job_sort_key = ncpus HIGH"),
     ],
 )

@@ -21,14 +21,17 @@ _OLD_LIMITS = {"max_running": "o", "max_user_run": "u", "max_group_run": "g", "m
 
 
 def limits_of(snapshot: ServerSnapshot) -> tuple[list[RunLimit], list[str]]:
-    """Return the limits of a server, and the attributes of limits that are not modelled."""
+    """Return the limits of a server, and the attributes of limits that are not modelled.
+
+    Soft limits have an effect only by a ``preempt_prio`` that names them, which is a remark of its own.
+    """
     run_limits: list[RunLimit] = []
     unread: list[str] = []
     for queue, entries in [("", snapshot.scheduler.limits), *((queue.name, queue.limits) for queue in snapshot.queues)]:
         for attribute, value in entries:
             limits = list(read_limits(queue, attribute, value))
             run_limits += limits
-            if not limits:
+            if not limits and "soft" not in attribute:
                 unread.append(attribute if not queue else f"{attribute} of queue {queue}")
     return run_limits, unread
 
