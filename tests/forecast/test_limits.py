@@ -149,6 +149,8 @@ def test_jobs_end_before_a_dedicated_time_or_start_after_it() -> None:
         "queue dedicated_q runs jobs in dedicated time only",
     ]
     assert found.remarks == ()
+    renamed = replace(snapshot, scheduler=replace(snapshot.scheduler, dedicated_prefix="maintenance"))
+    assert starts(model_of(renamed)) == {"2": 0, "3": 3000, "5": 800}
     # Where dedicated times cannot be read, only PBS knows when they end.
     assert "3.srv" in [each.job.submission.job_id for each in model_of(replace(snapshot, reservations=())).impossible]
 

@@ -99,6 +99,13 @@ def test_what_cannot_be_placed_in_time_is_dropped_and_named() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("config", "prefix"), [("", "ded"), ("dedicated_prefix: maint\n", "maint"), ('dedicated_prefix: ""\n', "ded")]
+)
+def test_the_site_names_the_queues_for_dedicated_time(config: str, prefix: str) -> None:
+    assert SnapshotReader([]).scheduler({}, config).dedicated_prefix == prefix
+
+
 def test_without_sched_config_strict_ordering_is_assumed_and_that_is_said() -> None:
     remarks: list[str] = []
     assert SnapshotReader(remarks).scheduler({}, "").strict_ordering is None

@@ -38,7 +38,7 @@ _RESOURCES = "Resource_List."
 
 
 _NOT_MODELLED = {
-    "backfill": "true", "backfill_prime": "false", "dedicated_prefix": "ded", "do_not_span_psets": "false",
+    "backfill": "true", "backfill_prime": "false", "do_not_span_psets": "false",
     "job_sort_formula_threshold": "", "job_sort_key": "", "node_group_enable": "false", "nonprimetime_prefix": "np_",
     "only_explicit_psets": "false", "opt_backfill_fuzzy": "off", "peer_queue": "",
     "preempt_prio": "express_queue, normal_jobs", "preempt_queue_prio": "150", "primetime_prefix": "p_",
@@ -185,6 +185,7 @@ class SnapshotReader:
             shares=self._convert(
                 "sched_config", "fair share", config or None, partial(_shares, groups=groups, usage=usage)
             ),
+            dedicated_prefix="".join(values_of(config, "dedicated_prefix")[-1:]) or "ded",
         )
 
     def reservation(self, name: str, values: Attributes) -> AdvanceReservation | None:

@@ -10,7 +10,6 @@ from softwalltime.measure.forecast.defaults import FEWER_RUNS, RUNS
 from softwalltime.measure.forecast.pooling import Pooling
 from softwalltime.measure.forecast.server_vnodes import ServerVnodes
 from softwalltime.measure.forecast.site_scheduler import (
-    DEDICATED_PREFIX,
     considered_resources,
     knows_usage,
     plans_ahead,
@@ -279,7 +278,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
     queue = next((candidate for candidate in snapshot.queues if candidate.name == job.submission.queue), None)
     if queue is not None and not queue.started:
         return f"queue {queue.name} is stopped"
-    if job.submission.queue.startswith(DEDICATED_PREFIX):
+    if job.submission.queue.startswith(snapshot.scheduler.dedicated_prefix):
         return f"queue {job.submission.queue} runs jobs in dedicated time only"
     if not snapshot.scheduler.scheduling:
         return "the server's scheduling is off"

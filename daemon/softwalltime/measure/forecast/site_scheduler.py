@@ -19,9 +19,7 @@ from softwalltime.measure.simulation.shares import FairShareSettings
 _ELIGIBLE_TIME = re.compile(r"\beligible_time\b")
 EXPRESS = 150
 """Priority from which PBS's express queues may preempt (preempt_queue_prio)."""
-DEDICATED_PREFIX = "ded"
-"""PBS's default prefix of the names of queues whose jobs run in dedicated time only."""
-_PREFIXES = {DEDICATED_PREFIX: "dedicated time", "p_": "prime time", "np_": "non-prime time"}
+_PREFIXES = {"p_": "prime time", "np_": "non-prime time"}
 """PBS's default prefixes of the names of queues that are open at some times only."""
 _PLACED = frozenset({"ncpus", "mem", "ngpus", "arch", "host", "vnode", "aoe", "eoe", "soft_walltime"})
 """Entries of ``resources`` in sched_config that are modelled or can be ignored safely."""
@@ -81,9 +79,10 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
     if scheduler.preemption and express:
         remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
     for queue in queues:
-        for prefix, times in _PREFIXES.items():
-            # Jobs of a queue for dedicated time have no forecast.
-            if queue.name.startswith(prefix) and (every_queue or prefix != DEDICATED_PREFIX):
+        # Jobs of a queue for dedicated time have no forecast.
+        dedicated = {scheduler.dedicated_prefix: "dedicated time"} if every_queue else {}
+        for prefix, times in (_PREFIXES | dedicated).items():
+            if queue.name.startswith(prefix):
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
     if pooling.unread_limits:
         remarks.append(f"these limits are not modelled: {', '.join(pooling.unread_limits)}")

@@ -142,7 +142,7 @@ class SchedulerSettings:
 
     ``limits`` are the server's, as (name, value).  ``resources`` is that line of sched_config.  ``unmodelled`` are
     settings that the model does not have, each as text.  ``shares``: of fair share; ``None`` where an entity or a value
-    of its options cannot be read.
+    of its options cannot be read.  Jobs of queues with ``dedicated_prefix`` run in dedicated time only.
     """
 
     scheduling: bool = True
@@ -160,6 +160,7 @@ class SchedulerSettings:
     limits: tuple[tuple[str, str], ...] = ()
     unmodelled: tuple[str, ...] = ()
     shares: FairShareSettings | None = None
+    dedicated_prefix: str = "ded"
 
 
 @dataclass(frozen=True, slots=True)
