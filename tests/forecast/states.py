@@ -64,7 +64,7 @@ class _NotingMachine(VnodeMachine):
 
 
 def placed_schedule(jobs: Jobs, processors: int, policy: SchedulerPolicy) -> tuple[Integers, dict[int, Placement]]:
-    """Simulate jobs on the policy's vnodes; return when each starts, and what it takes of which."""
+    """Simulate jobs on the policy's vnodes; return the start of each job, and the vnodes that it takes."""
     requests = VnodeRequests(VnodeLayout(policy.vnodes), jobs)
     machine = _NotingMachine(Processors(processors, jobs.processors), requests)
     return Engine(jobs, machine, policy).run().start, machine.noted

@@ -26,7 +26,7 @@ def bursts_of(user: Integers, submitted: Integers, ended: Integers) -> Integers:
 
 
 def users_above_by_chance(marked: Flags, user: Integers, burst: Integers, least: int) -> float | None:
-    """Return the mean share of the users above twice the share of all jobs, if bursts exchange their shares at random.
+    """Return the share of the users above twice the share of all jobs: the mean if bursts exchange theirs at random.
 
     ``None`` if no user has ``least`` jobs.  The random numbers are the same each time.
     """

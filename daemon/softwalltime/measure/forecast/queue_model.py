@@ -256,7 +256,7 @@ def _one_pool(snapshot: ServerSnapshot, probes: int) -> str:
 def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling, vnodes: ServerVnodes | None) -> str:
     """Why there is no forecast for a waiting job, one sentence; empty if there is one.
 
-    :param vnodes: where the model has each; the search for room on them is compiled code, which may be forbidden.
+    :param vnodes: ``None`` where all are one pool: the search for room is compiled code, which may be forbidden.
     """
     if job.state == SUSPENDED:
         return "it is suspended: when it resumes is not predicted"
@@ -269,8 +269,7 @@ def _why_not(job: LiveJob, size: int, snapshot: ServerSnapshot, pooling: Pooling
         return "it is delayed, and until when cannot be read"
     if job.state not in (QUEUED, DELAYED):
         return f"its state is {job.state or 'unknown'}"
-    dedicated = any(reservation.name == DEDICATED for reservation in snapshot.reservations)
-    if job.lacks and not (dedicated and job.lacks.startswith(_CROSSES)):
+    if job.lacks and not (job.lacks.startswith(_CROSSES) and any(r.name == DEDICATED for r in snapshot.reservations)):
         return f"PBS says: {job.lacks}; when that ends is not predicted"
     needed = pooling.held(job)
     if needed > size:

@@ -36,7 +36,7 @@ def hosts_of(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple
 
 
 def hosts(vnodes: Iterable[VnodeState], considered: Collection[str]) -> tuple[list[Vnodes], dict[str, int]]:
-    """Return these vnodes; those of one host that jobs share are one, because PBS breaks a chunk across them.
+    """Return these vnodes, those that jobs share on one host as one, because PBS breaks a chunk across them.
 
     Vnodes without processors are left out.
 

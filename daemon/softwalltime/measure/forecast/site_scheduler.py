@@ -78,10 +78,10 @@ def unsupported(snapshot: ServerSnapshot, pooling: Pooling, *, every_queue: bool
     express = [queue.name for queue in queues if queue.priority >= EXPRESS]
     if scheduler.preemption and express:
         remarks.append(f"preemption is not modelled: jobs of {', '.join(express)} may suspend others and start earlier")
+    # In a forecast, jobs of a queue for dedicated time have no start.
+    prefixes = _PREFIXES | ({scheduler.dedicated_prefix: "dedicated time"} if every_queue else {})
     for queue in queues:
-        # Jobs of a queue for dedicated time have no forecast.
-        dedicated = {scheduler.dedicated_prefix: "dedicated time"} if every_queue else {}
-        for prefix, times in (_PREFIXES | dedicated).items():
+        for prefix, times in prefixes.items():
             if queue.name.startswith(prefix):
                 remarks.append(f"{times} is not modelled: jobs of queue {queue.name} may start later")
     if pooling.unread_limits:

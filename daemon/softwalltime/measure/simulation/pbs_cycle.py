@@ -148,7 +148,7 @@ class TopJobDepths:
         self._places = [places.get(queue, 0) for queue in jobs.completed.values("queue")] if depths else []
 
     def place(self, job: int) -> int:
-        """Return the position of a job's depth."""
+        """Return the index in ``depths`` of the depth that counts a job."""
         return self._places[job] if self._places else 0
 
 

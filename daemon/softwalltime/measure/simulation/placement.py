@@ -98,7 +98,7 @@ class VnodeLayout:
     def _chunks(
         self, ncpus: int | None, nodect: int | None, select: str, place: str, queue: str
     ) -> PlacementRequest | None:
-        """Return the request by chunks; ``None`` if there are too many."""
+        """Return the request with its own chunks; ``None`` if they are too many to be placed."""
         chunks, arrangement = requested(select or "", place or "", ncpus or 1, nodect or 0)
         chunks = tuple(some for some in chunks if some.count and any(some.resources))
         if arrangement == "pack":

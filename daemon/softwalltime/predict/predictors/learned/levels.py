@@ -88,7 +88,7 @@ class LevelShift:
         """Begin with no correction; the steps of the first job, of levels that are learnt by share and by loss.
 
         :param least: minimum step per job of the former.
-        :param weighted: whether a job of a burst counts less in shares too; in losses it does.
+        :param weighted: whether jobs of a burst have less weight in shares, as they have in losses.
         """
         self._first, self._least, self._weighted = (by_share, by_loss), least, weighted
         self._jobs = 0.0
@@ -147,7 +147,7 @@ class Levels:
         :param log_share: the logarithm of its runtime / walltime.
         :param walltime: in seconds.
         :param jobs: number of jobs for which this one stands.
-        :param weight: weight of its loss, from 0 to 1, and in shares of weighted corrections.
+        :param weight: its weight in losses, from 0 to 1; in shares only of weighted corrections.
         """
         below, sums = shares.cumsum(), self._sums()
         levels = _bounded(sums)
